@@ -1,0 +1,143 @@
+"""Typed settings: the single source of flags, defaults, help texts and checks.
+
+A group of settings is a frozen dataclass derived from `Settings`, whose fields
+are made with `setting(...)`. `tff_textpriv.tasks.flags` turns the fields into
+command-line flags; constructing the dataclass checks every value. Nothing here
+imports TensorFlow, so that `--help` and argument errors answer at once.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+
+class SettingsError(ValueError):
+  """A setting has a value that cannot be used; the message names its flag."""
+
+  def __init__(self, name: str, value: Any, problem: str):
+    self.name = name
+    self.value = value
+    super().__init__(f'--{name}={format_value(value)}: {problem}')
+
+
+class IncompatibleSettingsError(ValueError):
+  """Settings that are each valid but cannot be used together."""
+
+
+def setting(
+  default: Any,
+  help_text: str,
+  *,
+  low: float | None = None,
+  above: float | None = None,
+  high: float | None = None,
+  below: float | None = None,
+  choices: Sequence[str] | None = None,
+) -> Any:
+  """Declares one setting: a dataclass field with its help and allowed range.
+
+  Args:
+    default: The value when the flag is not given; `None` means "not set".
+    help_text: What the setting does, for `--help`.
+    low: The smallest allowed number.
+    above: A number that the value must exceed.
+    high: The largest allowed number.
+    below: A number that the value must stay under.
+    choices: The allowed strings.
+
+  Returns:
+    A `dataclasses.field` that carries the above as metadata.
+  """
+  limits = {'low': low, 'above': above, 'high': high, 'below': below}
+  return dataclasses.field(
+    default=default,
+    metadata={
+      'help': help_text,
+      'limits': {key: bound for key, bound in limits.items() if bound is not None},
+      'choices': tuple(choices) if choices is not None else None,
+    },
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """Base of all setting groups; checks each field against its declaration."""
+
+  def __post_init__(self) -> None:
+    for field in dataclasses.fields(self):
+      _check(field, getattr(self, field.name))
+
+
+def value_type(field: dataclasses.Field) -> tuple[type, bool]:
+  """Returns a field's element type and whether it is a comma-separated list."""
+  annotation: Any = field.type
+  if isinstance(annotation, types.UnionType):
+    annotation = next(a for a in annotation.__args__ if a is not type(None))
+  if typing.get_origin(annotation) is tuple:
+    return typing.get_args(annotation)[0], True
+  return annotation, False
+
+
+def allowed_range(field: dataclasses.Field) -> str:
+  """Describes a field's allowed values, e.g. `a number > 0 and <= 1`."""
+  if field.metadata['choices'] is not None:
+    return 'one of ' + ', '.join(field.metadata['choices'])
+  element_type, is_list = value_type(field)
+  name = {
+    int: 'an integer',
+    float: 'a number',
+    bool: 'true or false',
+    str: 'a string',
+  }[element_type]
+  if is_list:
+    name = f'a comma-separated list, each {name}'
+  signs = {'low': '>=', 'above': '>', 'high': '<=', 'below': '<'}
+  bounds = [
+    f'{signs[key]} {bound:g}' for key, bound in field.metadata['limits'].items()
+  ]
+  return f'{name} {" and ".join(bounds)}'.strip()
+
+
+def format_value(value: Any) -> str:
+  """Writes a value as one would type it after `--flag=`."""
+  if isinstance(value, bool):
+    return str(value).lower()
+  if isinstance(value, tuple | list):
+    return ','.join(format_value(element) for element in value)
+  return str(value)
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+  """Raises `SettingsError` unless `value` is allowed for `field`."""
+  if value is None:
+    if field.default is None:
+      return
+    raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
+  element_type, is_list = value_type(field)
+  for element in value if is_list else (value,):
+    if not _is_allowed(field, element_type, element):
+      raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
+
+
+def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> bool:
+  """Tells whether one element has the declared type and lies in its range."""
+  if element_type is float and type(element) is int:
+    element = float(element)
+  if type(element) is not element_type:
+    return False
+  if field.metadata['choices'] is not None:
+    return element in field.metadata['choices']
+  if element_type is float and math.isnan(element):
+    return False
+  within = {
+    'low': lambda bound: element >= bound,
+    'above': lambda bound: element > bound,
+    'high': lambda bound: element <= bound,
+    'below': lambda bound: element < bound,
+  }
+  return all(
+    within[key](bound) for key, bound in field.metadata['limits'].items()
+  )
