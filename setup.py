@@ -16,44 +16,44 @@ def _version() -> str:
 
 
 setuptools.setup(
-    name='tff_textpriv',
-    version=_version(),
-    description=(
-        'Private federated learning for text on TensorFlow Federated: methods,'
-        ' honest baselines, and privacy figures that are true.'
-    ),
-    long_description=(_HERE / 'README.md').read_text(),
-    long_description_content_type='text/markdown',
-    license='Apache-2.0',
-    packages=setuptools.find_packages(include=['tff_textpriv', 'tff_textpriv.*']),
-    package_data={'tff_textpriv': ['py.typed']},
-    # The engine (TFF 0.87.0) has wheels for 3.9 to 3.11; the lock is made for 3.11.
-    python_requires='>=3.11,<3.12',
-    install_requires=[
-        'absl-py>=1.4,<2',
-        'dp-accounting==0.4.3',
-        'matplotlib>=3.7',
-        'numpy>=1.25,<2',
-        'psutil>=5.9',
-        'sentencepiece>=0.1.99',
-        # tensorflow-hub, which tensorflow-text imports, needs pkg_resources.
-        'setuptools<70',
-        'tensorflow>=2.14,<2.15',
-        'tensorflow-federated==0.87.0',
-        'tensorflow-privacy==0.9.0',
-        'tensorflow-text>=2.14,<2.15',
-        'tqdm>=4.64',
-    ],
-    extras_require={
-        'dev': ['mypy', 'pytest', 'ruff', 'types-psutil', 'types-tqdm'],
-        'notebooks': ['ipykernel', 'nbclient', 'nbformat'],
-    },
-    classifiers=[
-        'Development Status :: 4 - Beta',
-        'Intended Audience :: Science/Research',
-        'License :: OSI Approved :: Apache Software License',
-        'Operating System :: POSIX :: Linux',
-        'Programming Language :: Python :: 3.11',
-        'Topic :: Scientific/Engineering :: Artificial Intelligence',
-    ],
+  name='tff_textpriv',
+  version=_version(),
+  description=(
+    'Private federated learning for text on TensorFlow Federated: methods,'
+    ' honest baselines, and privacy figures that are true.'
+  ),
+  long_description=(_HERE / 'README.md').read_text(),
+  long_description_content_type='text/markdown',
+  license='Apache-2.0',
+  packages=setuptools.find_packages(include=['tff_textpriv', 'tff_textpriv.*']),
+  package_data={'tff_textpriv': ['py.typed']},
+  # The engine (TFF 0.87.0) has wheels for 3.9 to 3.11; the lock is made for 3.11.
+  python_requires='>=3.11,<3.12',
+  install_requires=[
+    'absl-py>=1.4,<2',
+    'dp-accounting==0.4.3',
+    'matplotlib>=3.7',
+    'numpy>=1.25,<2',
+    'psutil>=5.9',
+    'sentencepiece>=0.1.99',
+    # tensorflow-hub, which tensorflow-text imports, needs pkg_resources.
+    'setuptools<70',
+    'tensorflow>=2.14,<2.15',
+    'tensorflow-federated==0.87.0',
+    'tensorflow-privacy==0.9.0',
+    'tensorflow-text>=2.14,<2.15',
+    'tqdm>=4.64',
+  ],
+  extras_require={
+    'dev': ['mypy', 'pytest', 'ruff', 'types-psutil', 'types-tqdm'],
+    'notebooks': ['ipykernel', 'nbclient', 'nbformat'],
+  },
+  classifiers=[
+    'Development Status :: 4 - Beta',
+    'Intended Audience :: Science/Research',
+    'License :: OSI Approved :: Apache Software License',
+    'Operating System :: POSIX :: Linux',
+    'Programming Language :: Python :: 3.11',
+    'Topic :: Scientific/Engineering :: Artificial Intelligence',
+  ],
 )

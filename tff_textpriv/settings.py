@@ -138,6 +138,4 @@ def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> b
     'high': lambda bound: element <= bound,
     'below': lambda bound: element < bound,
   }
-  return all(
-    within[key](bound) for key, bound in field.metadata['limits'].items()
-  )
+  return all(within[key](bound) for key, bound in field.metadata['limits'].items())

@@ -1,0 +1,58 @@
+# `make demo` and `make test` need Python 3.11 with pip and venv, and nothing else.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help demo test lint unit format lock clean
+
+help:
+	@echo 'make demo    install into .venv and watch a private language model train'
+	@echo 'make test    install into .venv and run linters and tests'
+	@echo 'make lint    only the linters;  make unit  only the tests;  make format'
+	@echo 'make lock    resolve the requirements anew into requirements.lock'
+
+$(INSTALLED): requirements.lock setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo "tff_textpriv needs Python 3.11 (TensorFlow Federated has no build for" \
+	    "others), and $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3.11"; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/python -m tff_textpriv.tasks.stackoverflow --flagfile=demo.flags
+
+test: lint unit
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# TFF's own pin of jaxlib is no longer published, and pip cannot override a pin: uv
+# resolves with requirements.overrides, and pip then installs the result as it is
+# (--no-deps), against the hashes.
+lock: $(INSTALLED)
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet uv
+	{ echo '# Made by `make lock` from setup.py and requirements.overrides; install with'; \
+	  echo '# pip install --no-deps --require-hashes -r requirements.lock'; \
+	  build/lock/bin/uv pip compile setup.py --quiet --extra dev --extra notebooks \
+	    --override requirements.overrides --python-version 3.11 \
+	    --python-platform x86_64-manylinux_2_31 --generate-hashes --no-header \
+	    --no-annotate; } > build/requirements.lock
+	mv build/requirements.lock requirements.lock
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,24 @@
+"""Fixtures that all tests share."""
+
+import os
+import pathlib
+
+import pytest
+
+
+@pytest.fixture(scope='session')
+def tff_runtime(tmp_path_factory):
+  """TFF on one worker of our own, for the whole test run."""
+  from tff_textpriv.runtime import execution
+
+  with execution.execution(log_dir=tmp_path_factory.mktemp('worker')) as runtime:
+    yield runtime
+
+
+@pytest.fixture(scope='session')
+def real_data() -> pathlib.Path:
+  """The folder of real data sets; tests that need it are skipped without it."""
+  folder = os.environ.get('TFF_TEXTPRIV_DATA')
+  if not folder:
+    pytest.skip('TFF_TEXTPRIV_DATA does not name a folder with the real data sets')
+  return pathlib.Path(folder)

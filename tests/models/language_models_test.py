@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_textpriv.models import language_models, recurrent
+
+_MODELS = [
+  language_models.LstmLanguageModel(23, 6, 6, 2, tied=True),
+  language_models.LstmLanguageModel(23, 6, 9, 1, tied=True),
+  language_models.LstmLanguageModel(23, 6, 9, 2, tied=False),
+]
+
+
+def _batch():
+  tokens = np.random.default_rng(0).integers(1, 23, (4, 8)).astype(np.int32)
+  tokens[1, 5:] = 0
+  return tokens[:, :-1], tokens[:, 1:]
+
+
+@pytest.mark.parametrize('model', _MODELS)
+def test_outputs_and_gradients_equal_those_of_the_keras_twin(model):
+  inputs, targets = _batch()
+  weights = [tf.constant(weight) for weight in model.initial_weights(seed=3)]
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    logits = model.logits(weights, inputs)
+    loss = language_models.next_token_loss(logits, targets)
+  ours = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+
+  twin = model.to_keras(weights)
+  with tf.GradientTape() as tape:
+    twin_logits = twin(inputs)
+    loss = language_models.next_token_loss(twin_logits, targets)
+  theirs = [
+    tf.convert_to_tensor(g) for g in tape.gradient(loss, twin.trainable_variables)
+  ]
+  if model.tied:
+    # The twin writes the shared table out twice; its two gradients add up.
+    theirs = [theirs[0] + tf.transpose(theirs[-2]), *theirs[1:-2], theirs[-1]]
+
+  np.testing.assert_allclose(logits, twin_logits, atol=1e-6)
+  for our_gradient, their_gradient in zip(ours, theirs, strict=True):
+    np.testing.assert_allclose(our_gradient, their_gradient, atol=1e-6)
+
+
+@pytest.mark.parametrize('model', _MODELS)
+def test_initial_weights_are_a_function_of_the_seed(model):
+  first, again, other = (model.initial_weights(seed) for seed in (1, 1, 2))
+  assert [weight.shape for weight in first] == model.weight_shapes
+  assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+  assert not np.array_equal(first[0], other[0])
+
+
+@pytest.mark.parametrize('model', _MODELS)
+def test_reading_in_two_steps_with_carried_state_equals_reading_at_once(model):
+  inputs, _ = _batch()
+  weights = model.initial_weights(seed=3)
+  whole = model.logits(weights, inputs)
+  first, state = model.step(weights, inputs[:, :3], model.initial_state(4))
+  second, _ = model.step(weights, inputs[:, 3:], state)
+  np.testing.assert_allclose(tf.concat([first, second], 1), whole, atol=1e-6)
+
+
+def test_the_state_gets_its_gradient_too():
+  rng = np.random.default_rng(0)
+  inputs, kernel, recurrent_kernel, bias, h, c = (
+    tf.constant(rng.normal(size=shape))
+    for shape in [(2, 3, 4), (4, 20), (5, 20), (20,), (2, 5), (2, 5)]
+  )
+
+  def run(h, c):
+    outputs, (last_h, last_c) = recurrent.lstm(
+      inputs, kernel, recurrent_kernel, bias, (h, c)
+    )
+    return tf.reduce_sum(outputs**2) + tf.reduce_sum(last_h * last_c)
+
+  theoretical, numerical = tf.test.compute_gradient(run, [h, c])
+  for ours, measured in zip(theoretical, numerical, strict=True):
+    np.testing.assert_allclose(ours, measured, atol=1e-6)
+
+
+def test_padding_does_not_count_in_the_loss():
+  inputs, targets = _batch()
+  model = _MODELS[0]
+  weights = model.initial_weights(0)
+  logits = model.logits(weights, inputs)
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits).numpy()
+  expected = losses[targets != 0].mean()
+  assert float(language_models.next_token_loss(logits, targets)) == pytest.approx(
+    expected
+  )
+  assert float(language_models.next_token_loss(logits, np.zeros_like(targets))) == 0
+
+
+@pytest.mark.parametrize('tied', [True, False])
+def test_the_paper_preset_has_three_layers_and_14_million_parameters(tied):
+  model = language_models.build('lstm_paper', 10_000, tied)
+  assert model.num_layers == 3
+  assert 13.5e6 < model.num_parameters < 14.5e6
+
+
+@pytest.mark.parametrize('model', _MODELS)
+def test_vocabulary_axes_are_those_with_a_slice_per_token(model):
+  expected = {
+    index: shape.index(23)
+    for index, shape in enumerate(model.weight_shapes)
+    if 23 in shape
+  }
+  assert model.vocabulary_axes == expected

@@ -1,0 +1,81 @@
+import dataclasses
+
+import pytest
+
+from tff_textpriv import flags, settings
+from tff_textpriv.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class _Example(settings.Settings):
+  rate: float = setting(0.5, 'A rate.', above=0, high=1)
+  count: int | None = setting(None, 'A count.', low=1)
+  names: tuple[str, ...] = setting((), 'Names.')
+  kind: str = setting('a', 'A kind.', choices=('a', 'b'))
+  switch: bool = setting(False, 'A switch.')
+
+
+def _parse(*argv):
+  groups = [flags.Group('Example', _Example)]
+  return flags.make(_Example, flags.parse(argv, groups))
+
+
+def test_flags_become_typed_settings_and_the_rest_keep_their_defaults():
+  parsed = _parse('--rate=0.25', '--names=x, y', '--switch', '--count=1_000')
+  assert parsed == _Example(rate=0.25, names=('x', 'y'), switch=True, count=1000)
+  assert _parse() == _Example()
+  assert _parse('--noswitch').switch is False
+
+
+@pytest.mark.parametrize(
+  ('argument', 'message'),
+  [
+    ('--rate=0', '--rate=0.0: must be a number > 0 and <= 1'),
+    ('--rate=nan', '--rate=nan: must be a number > 0 and <= 1'),
+    ('--rate=fast', '--rate=fast: must be a number > 0 and <= 1'),
+    ('--count=0', '--count=0: must be an integer >= 1'),
+    ('--count=1.5', '--count=1.5: must be an integer >= 1'),
+    ('--kind=c', '--kind=c: must be one of a, b'),
+  ],
+)
+def test_a_bad_value_is_refused_with_flag_value_and_range(argument, message):
+  with pytest.raises(settings.SettingsError) as error:
+    _parse(argument)
+  assert str(error.value) == message
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest_known_one():
+  with pytest.raises(flags.UsageError, match='rat.*rate'):
+    _parse('--rat=1')
+
+
+def test_a_stray_argument_is_refused():
+  with pytest.raises(flags.UsageError, match="'oops' is not a flag"):
+    _parse('oops')
+
+
+def test_help_names_every_flag_with_range_and_default():
+  page = flags.format_help('prog', 'What it does.', [flags.Group('G', _Example)])
+  assert '--rate' in page and '(a number > 0 and <= 1; default: 0.5)' in page
+  assert '--[no]switch' in page
+  with pytest.raises(flags.HelpRequested):
+    _parse('--rate=2', '--help')
+
+
+def test_a_flagfile_gives_flags(tmp_path):
+  file = tmp_path / 'some.flags'
+  file.write_text('--rate=0.125\n# a comment\n--kind=b\n')
+  assert _parse(f'--flagfile={file}') == _Example(rate=0.125, kind='b')
+
+
+def test_errors_of_ours_become_one_sentence_and_others_keep_their_traceback(capsys):
+  def refuse():
+    raise settings.SettingsError('rate', 2, 'must be less')
+
+  with pytest.raises(SystemExit) as leaving:
+    flags.exit_with_sentences(refuse, lambda: '')
+  assert leaving.value.code == 2
+  assert capsys.readouterr().err == 'error: --rate=2: must be less\n'
+
+  with pytest.raises(ValueError, match='invalid literal'):
+    flags.exit_with_sentences(lambda: int('x'), lambda: '')

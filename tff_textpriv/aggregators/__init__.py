@@ -1,0 +1,1 @@
+"""Aggregation factories: how client updates become one server update."""

@@ -1,0 +1,1 @@
+"""Federated text data sets: users and their texts, read lazily."""

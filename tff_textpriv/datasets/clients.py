@@ -1,0 +1,200 @@
+"""What a federated text data set is: users and their texts, read lazily."""
+
+import abc
+import dataclasses
+import functools
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from tff_textpriv.text.normalize import normalize
+
+
+class DataError(ValueError):
+  """Data that cannot be used; the message says where it is and what is wrong."""
+
+  @classmethod
+  def in_file(
+    cls, path: str | os.PathLike[str], problem: str, *, line: int | None = None
+  ) -> 'DataError':
+    """Makes an error that starts with its place, as in `posts.txt:12: ...`.
+
+    Args:
+      path: The file at fault.
+      problem: What is wrong, and what was expected.
+      line: The line at fault, counted from 1, where there is one.
+
+    Returns:
+      The error, for the caller to raise.
+    """
+    place = os.fspath(path) if line is None else f'{os.fspath(path)}:{line}'
+    return cls(f'{place}: {problem}')
+
+
+class UnknownClientError(KeyError):
+  """A user was asked for who is not in the data set."""
+
+  def __init__(self, client_id: str, num_clients: int):
+    self.client_id = client_id
+    super().__init__(
+      f'no user {client_id!r} among the {num_clients} users of this data set'
+    )
+
+  def __str__(self) -> str:
+    # A KeyError would print its message as a quoted key.
+    return str(self.args[0])
+
+
+class ClientText(abc.ABC):
+  """The texts of many users. Only the users' ids are held in memory."""
+
+  @property
+  @abc.abstractmethod
+  def client_ids(self) -> Sequence[str]:
+    """The ids of all users, without repetition, always in the same order."""
+
+  @abc.abstractmethod
+  def read(self, client_id: str) -> list[str]:
+    """Reads the normalised, non-empty texts of one user, in a stable order.
+
+    Args:
+      client_id: One of `client_ids`.
+
+    Returns:
+      The user's texts.
+
+    Raises:
+      UnknownClientError: If there is no such user.
+    """
+
+  @property
+  @abc.abstractmethod
+  def fingerprint(self) -> str:
+    """A short hash that changes when any text could; a key for caches."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FederatedText:
+  """A federated data set whose three groups of users have nobody in common.
+
+  Attributes:
+    name: What to call the data set in reports.
+    train: The users who take part in training.
+    validation: The users on whom choices are made.
+    test: The users on whom the final result is measured.
+    public_text: Lines that anyone may read, from which a tokenizer may be
+      trained at no cost in privacy; `None` if the data set has none.
+  """
+
+  name: str
+  train: ClientText
+  validation: ClientText
+  test: ClientText
+  public_text: Sequence[str] | None = None
+
+  def check_disjoint(self) -> None:
+    """Raises `DataError` if a user is in more than one of the three groups."""
+    seen: dict[str, str] = {}
+    for group in ('train', 'validation', 'test'):
+      ids = getattr(self, group).client_ids
+      for client_id in ids:
+        if client_id in seen:
+          raise DataError(
+            f'data set {self.name}: user {client_id!r} is both a '
+            f'{seen[client_id]} and a {group} user; the groups must be disjoint'
+          )
+      seen.update(dict.fromkeys(ids, group))
+
+
+class InMemoryClientText(ClientText):
+  """Users whose texts are all in memory: for tests and small data of one's own."""
+
+  def __init__(self, texts_by_client: Mapping[str, Iterable[str]]):
+    """Normalises the texts and leaves out those that are empty then.
+
+    Args:
+      texts_by_client: The texts of each user.
+    """
+    self._texts = {
+      client_id: normalized_texts(texts) for client_id, texts in texts_by_client.items()
+    }
+
+  @property
+  def client_ids(self) -> Sequence[str]:
+    """The users in the order in which they were given."""
+    return list(self._texts)
+
+  def read(self, client_id: str) -> list[str]:
+    """See the base class."""
+    if client_id not in self._texts:
+      raise UnknownClientError(client_id, len(self._texts))
+    return list(self._texts[client_id])
+
+  @functools.cached_property
+  def fingerprint(self) -> str:
+    """A hash of all users and texts."""
+    return short_hash(
+      part
+      for client_id, texts in self._texts.items()
+      for part in (client_id, len(texts), *texts)
+    )
+
+
+class _Subset(ClientText):
+  """Some of the users of another data set."""
+
+  def __init__(self, whole: ClientText, ids: Sequence[str]):
+    self._whole = whole
+    self._ids = list(dict.fromkeys(ids))
+    self._members = frozenset(ids)
+    unknown = self._members.difference(whole.client_ids)
+    if unknown:
+      raise UnknownClientError(min(unknown), len(whole.client_ids))
+
+  @property
+  def client_ids(self) -> Sequence[str]:
+    return self._ids
+
+  def read(self, client_id: str) -> list[str]:
+    if client_id not in self._members:
+      raise UnknownClientError(client_id, len(self._ids))
+    return self._whole.read(client_id)
+
+  @functools.cached_property
+  def fingerprint(self) -> str:
+    return short_hash(['subset', self._whole.fingerprint, *self._ids])
+
+
+def subset(client_text: ClientText, ids: Sequence[str]) -> ClientText:
+  """Restricts a data set to some of its users, without reading their texts.
+
+  Args:
+    client_text: The whole data set.
+    ids: The users to keep, in the order wanted.
+
+  Returns:
+    A view of `client_text` in which there are no other users.
+
+  Raises:
+    UnknownClientError: If one of `ids` is not in `client_text`.
+  """
+  return _Subset(client_text, ids)
+
+
+def normalized_texts(texts: Iterable[str]) -> list[str]:
+  """Normalises texts and leaves out those in which nothing remains."""
+  return [text for text in map(normalize, texts) if text]
+
+
+def short_hash(parts: Iterable[object]) -> str:
+  """Hashes a sequence of values by their printed form, as 16 hex digits.
+
+  The result is the same in every process. Values are told apart by their
+  lengths, so that `['ab', 'c']` and `['a', 'bc']` differ.
+  """
+  digest = hashlib.sha256()
+  for part in parts:
+    data = str(part).encode()
+    digest.update(b'%d:' % len(data))
+    digest.update(data)
+  return digest.hexdigest()[:16]

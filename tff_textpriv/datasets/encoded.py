@@ -1,0 +1,124 @@
+"""Users' texts as token ids, encoded once and cached on disk.
+
+Text is encoded before it enters a TFF computation: the worker process does not
+know tensorflow-text's ops, and encoding the same user every round is waste.
+"""
+
+import os
+import pathlib
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_textpriv.datasets import clients
+from tff_textpriv.text import tokenizers
+
+
+class EncodedClients:
+  """The posts of each user as token ids.
+
+  With a cache folder, a user's ids are written to an SQLite file on first use and
+  read from there afterwards, by this run and by later ones. The file holds users'
+  text in another form and is readable by its owner only.
+  """
+
+  def __init__(
+    self,
+    texts: clients.ClientText,
+    tokenizer: tokenizers.Tokenizer,
+    *,
+    max_tokens_per_user: int | None = None,
+    cache_dir: pathlib.Path | None = None,
+  ):
+    """Prepares encoding; no text is read yet.
+
+    Args:
+      texts: The users and their texts.
+      tokenizer: What encodes them.
+      max_tokens_per_user: Where to cut off a user's text; `None` keeps all.
+      cache_dir: The folder of the cache file; `None` encodes anew at each call.
+    """
+    self._texts = texts
+    self._tokenizer = tokenizer
+    self._max_tokens = max_tokens_per_user
+    self._cache = None
+    if cache_dir is not None:
+      key = clients.short_hash(
+        [texts.fingerprint, tokenizer.fingerprint, max_tokens_per_user]
+      )
+      self._cache = _TokenCache(cache_dir / f'encoded_{key}.sqlite')
+
+  @property
+  def client_ids(self) -> Sequence[str]:
+    """The ids of all users."""
+    return self._texts.client_ids
+
+  def posts(self, client_id: str) -> list[np.ndarray]:
+    """Returns a user's posts, each int32 [length], BOS first and EOS last."""
+    if self._cache is not None:
+      cached = self._cache.get(client_id)
+      if cached is not None:
+        return cached
+    posts = self._tokenizer.encode(self._texts.read(client_id))
+    if self._max_tokens is not None:
+      posts = _cut(posts, self._max_tokens)
+    if self._cache is not None:
+      self._cache.put(client_id, posts)
+    return posts
+
+
+def _cut(posts: Sequence[np.ndarray], max_tokens: int) -> list[np.ndarray]:
+  """Keeps the first `max_tokens` tokens; the last post may lose its end."""
+  kept, total = [], 0
+  for post in posts:
+    # One token alone (a BOS) predicts nothing.
+    if max_tokens - total < 2:
+      break
+    kept.append(post[: max_tokens - total])
+    total += len(kept[-1])
+  return kept
+
+
+class _TokenCache:
+  """A map from users to their encoded posts in one SQLite file."""
+
+  def __init__(self, path: pathlib.Path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+      self._connection = self._open(path)
+    except sqlite3.DatabaseError:
+      # A cache that cannot be read is made again; the texts are still there.
+      path.unlink()
+      self._connection = self._open(path)
+
+  @staticmethod
+  def _open(path: pathlib.Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(path, timeout=60, isolation_level=None)
+    # A cache may lose its last users in a power cut, and gains much speed.
+    connection.execute('PRAGMA synchronous=OFF')
+    connection.execute(
+      'CREATE TABLE IF NOT EXISTS posts'
+      ' (client_id TEXT PRIMARY KEY, lengths BLOB, tokens BLOB)'
+    )
+    return connection
+
+  def get(self, client_id: str) -> list[np.ndarray] | None:
+    """Returns a user's posts, or `None` if they are not cached."""
+    row = self._connection.execute(
+      'SELECT lengths, tokens FROM posts WHERE client_id = ?', (client_id,)
+    ).fetchone()
+    if row is None:
+      return None
+    lengths, tokens = (np.frombuffer(blob, np.int32) for blob in row)
+    return np.split(tokens, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+  def put(self, client_id: str, posts: Sequence[np.ndarray]) -> None:
+    """Keeps a user's posts."""
+    lengths = np.array([len(post) for post in posts], np.int32)
+    tokens = np.concatenate(posts) if posts else np.zeros(0, np.int32)
+    self._connection.execute(
+      'INSERT OR REPLACE INTO posts VALUES (?, ?, ?)',
+      (client_id, lengths.tobytes(), tokens.tobytes()),
+    )

@@ -1,0 +1,181 @@
+"""Command lines from typed settings: absl flags, grouped help, one-line errors.
+
+Every field of a `Settings` class becomes a flag of the same name. Fields of the
+same name in several groups (all algorithms have a client learning rate) share
+one flag; each group keeps its own default and range.
+"""
+
+import dataclasses
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from absl import flags as absl_flags
+
+from tff_textpriv import settings as settings_lib
+
+_SettingsT = TypeVar('_SettingsT', bound=settings_lib.Settings)
+_HELP_FLAGS = ('--help', '-help', '-h', '--helpfull')
+_HELP_WIDTH = 96
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """Settings that stand together in `--help` under a title."""
+
+  title: str
+  settings: type[settings_lib.Settings]
+
+  def fields(self) -> tuple[dataclasses.Field, ...]:
+    """Returns the group's fields, one flag each."""
+    return dataclasses.fields(self.settings)
+
+
+class UsageError(ValueError):
+  """The command line cannot be understood."""
+
+
+class HelpRequested(Exception):
+  """`--help` stands on the command line."""
+
+
+def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, str]:
+  """Reads the flags that were given on a command line, not yet converted.
+
+  Args:
+    argv: The arguments, without the program's name. `--flagfile=F` is absl's.
+    groups: Every group whose flags are known.
+
+  Returns:
+    A map from the names of the flags that were given to their texts.
+
+  Raises:
+    HelpRequested: If help is asked for.
+    UsageError: For an unknown flag, a flag without value or a stray argument.
+  """
+  if any(argument in _HELP_FLAGS for argument in argv):
+    raise HelpRequested()
+  values = absl_flags.FlagValues()
+  for field in _unique_fields(groups):
+    define = (
+      absl_flags.DEFINE_boolean if _is_switch(field) else absl_flags.DEFINE_string
+    )
+    define(field.name, None, field.metadata['help'], flag_values=values)
+  try:
+    stray = values(['program', *argv])[1:]
+  except absl_flags.Error as error:
+    raise UsageError(str(error)) from error
+  if stray:
+    raise UsageError(f'{stray[0]!r} is not a flag; flags look like --name=value')
+  return {
+    name: settings_lib.format_value(values[name].value)
+    for name in values
+    if values[name].present
+  }
+
+
+def make(cls: type[_SettingsT], given: Mapping[str, str]) -> _SettingsT:
+  """Makes settings of class `cls` from the given flags; the rest are defaults."""
+  return cls(
+    **{
+      field.name: _convert(field, given[field.name])
+      for field in dataclasses.fields(cls)
+      if field.name in given
+    }
+  )
+
+
+def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
+  """Writes the help page: usage, what the command does, and flags by group."""
+  lines = [f'usage: {usage}', '', *textwrap.wrap(description, _HELP_WIDTH)]
+  for group in groups:
+    if not group.fields():
+      continue
+    lines += ['', f'{group.title}:']
+    for field in group.fields():
+      name = f'--[no]{field.name}' if _is_switch(field) else f'--{field.name}'
+      default = settings_lib.format_value(field.default)
+      facts = f'({settings_lib.allowed_range(field)}; default: {default})'
+      lines.append(f'  {name}')
+      lines += textwrap.wrap(
+        f'{field.metadata["help"]} {facts}',
+        _HELP_WIDTH,
+        initial_indent=' ' * 6,
+        subsequent_indent=' ' * 6,
+      )
+  return '\n'.join(lines)
+
+
+def run(
+  main: Callable[[_SettingsT], int | None],
+  settings_class: type[_SettingsT],
+  description: str,
+) -> NoReturn:
+  """Runs a tool whose flags are the fields of one settings class, and exits.
+
+  Args:
+    main: The tool; returns its exit code (`None` means 0).
+    settings_class: The tool's settings.
+    description: What the tool does, for `--help`.
+  """
+  spec = sys.modules['__main__'].__spec__
+  usage = f'python -m {spec.name if spec else sys.argv[0]} [--flag=value ...]'
+  groups = [Group('Flags', settings_class)]
+
+  def parse_and_run() -> int | None:
+    return main(make(settings_class, parse(sys.argv[1:], groups)))
+
+  exit_with_sentences(parse_and_run, lambda: format_help(usage, description, groups))
+
+
+def exit_with_sentences(
+  command: Callable[[], int | None], help_page: Callable[[], str]
+) -> NoReturn:
+  """Runs `command` and exits; an error of the user's becomes one sentence.
+
+  `ValueError`s raised by this package (settings, data files, privacy) are the
+  user's to mend: their message goes to stderr and the exit code is 2. Any other
+  exception is ours and keeps its traceback.
+  """
+  try:
+    code = command()
+  except HelpRequested:
+    print(help_page())
+    code = 0
+  except ValueError as error:
+    if not type(error).__module__.startswith('tff_textpriv'):
+      raise
+    print(f'error: {error}', file=sys.stderr)
+    code = 2
+  sys.exit(code or 0)
+
+
+def _unique_fields(groups: Sequence[Group]) -> list[dataclasses.Field]:
+  """Returns the groups' fields, the first one of each name."""
+  by_name: dict[str, dataclasses.Field] = {}
+  for group in groups:
+    for field in group.fields():
+      by_name.setdefault(field.name, field)
+  return list(by_name.values())
+
+
+def _is_switch(field: dataclasses.Field) -> bool:
+  """Tells whether a field is a single boolean."""
+  return settings_lib.value_type(field) == (bool, False)
+
+
+def _convert(field: dataclasses.Field, text: str) -> Any:
+  """Converts a flag's text to its field's type."""
+  element_type, is_list = settings_lib.value_type(field)
+  elements = [part.strip() for part in text.split(',')] if is_list else [text]
+  if element_type is bool:
+    converted: list[Any] = [element == 'true' for element in elements]
+  else:
+    try:
+      converted = [element_type(element) for element in elements]
+    except ValueError as error:
+      raise settings_lib.SettingsError(
+        field.name, text, f'must be {settings_lib.allowed_range(field)}'
+      ) from error
+  return tuple(converted) if is_list else converted[0]

@@ -1,0 +1,1 @@
+"""The federated algorithms, one builder a file, and the registry of their names."""

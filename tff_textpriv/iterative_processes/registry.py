@@ -1,0 +1,139 @@
+"""The algorithms by the names that `--algo` takes, with their settings.
+
+To add one: write its builder in a module of this package, then its settings and
+one line of `ALGORITHMS` here. Builders are imported when they are used, so that
+reading flags does not import TFF.
+"""
+
+import dataclasses
+import importlib
+from typing import TYPE_CHECKING
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.privacy import plans
+from tff_textpriv.settings import setting
+
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSettings(settings_lib.Settings):
+  """How the server applies the aggregated update."""
+
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+  server_momentum: float = setting(
+    0.0, 'Momentum of the server, with --server_optimizer=sgd.', low=0, below=1
+  )
+  server_adam_epsilon: float = setting(
+    0.1,
+    'What Adam adds to the denominator: large values damp it, since an averaged '
+    'update has tiny coordinates.',
+    above=0,
+  )
+  client_batch_size: int = setting(16, 'Sentences in a batch on the client.', low=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTrainingSettings(ServerSettings):
+  """How a client trains before it sends the difference."""
+
+  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
+  client_momentum: float = setting(0.0, 'Momentum of client SGD.', low=0, below=1)
+  client_epochs_per_round: int = setting(
+    1, 'Passes over its own data that a client makes in a round.', low=1
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgSettings(LocalTrainingSettings):
+  """Federated averaging."""
+
+  client_weighting: str = setting(
+    'examples',
+    'How clients count in the mean: by their number of examples, or all alike.',
+    choices=('examples', 'uniform'),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedProxSettings(FedAvgSettings):
+  """Federated averaging with a proximal term."""
+
+  proximal_strength: float = setting(
+    0.01, 'Weight of the pull of each client towards the server model.', low=0
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedSgdSettings(ServerSettings):
+  """One gradient a client and round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DpFedAvgSettings(LocalTrainingSettings):
+  """Federated averaging with user-level differential privacy."""
+
+  server_optimizer: str = setting(
+    'adam', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(0.5, 'Step size of the server.', above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Algorithm:
+  """An algorithm's name, its flags, and where its builder is.
+
+  Attributes:
+    name: The value of `--algo`.
+    summary: One line for `--help`.
+    settings: The class of its settings.
+    privacy: The class of its privacy settings, or `None` without a guarantee.
+    kinds: The kinds of task that it can train on.
+  """
+
+  name: str
+  summary: str
+  settings: type[settings_lib.Settings]
+  privacy: type[settings_lib.Settings] | None = None
+  kinds: tuple[str, ...] = ('language_model',)
+
+  def build(
+    self,
+    model: 'tff.learning.models.FunctionalModel',
+    settings: settings_lib.Settings,
+    plan: plans.CentralDpPlan | None,
+    seed: int,
+  ) -> 'tff.learning.templates.LearningProcess':
+    """Builds the iterative process.
+
+    Args:
+      model: What is trained; carries the initial weights.
+      settings: An instance of the class `settings`.
+      plan: The privacy plan of an algorithm that has one.
+      seed: Decides the algorithm's own random numbers.
+
+    Returns:
+      A process with `initialize`, `next` and `get_model_weights`.
+    """
+    module = importlib.import_module(f'tff_textpriv.iterative_processes.{self.name}')
+    return module.build(model, settings, plan, seed)
+
+
+ALGORITHMS = {
+  algorithm.name: algorithm
+  for algorithm in (
+    Algorithm(
+      'dp_fed_avg',
+      'federated averaging under user-level differential privacy',
+      DpFedAvgSettings,
+      privacy=plans.PrivacySettings,
+    ),
+    Algorithm('fed_avg', 'federated averaging', FedAvgSettings),
+    Algorithm('fed_prox', 'federated averaging, pulled to the server', FedProxSettings),
+    Algorithm('fed_sgd', 'one gradient a client and round', FedSgdSettings),
+  )
+}

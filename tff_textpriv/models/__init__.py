@@ -1,0 +1,1 @@
+"""Keras and functional models; nothing here knows of TFF's runtime."""

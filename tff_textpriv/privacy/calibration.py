@@ -1,0 +1,319 @@
+"""Accounting sums: epsilon of an event, and what fits into an epsilon.
+
+Two accountants are offered. RDP (Renyi differential privacy) is quick and
+accounts both kinds of sampling; PLD (privacy loss distributions) is tighter and
+takes about a second, and cannot account cohorts of a fixed size. Both give
+upper bounds of the same true epsilon.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import dp_accounting
+import numpy as np
+from dp_accounting import mechanism_calibration, pld, rdp
+
+from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+
+ACCOUNTANTS = ('rdp', 'pld')
+
+# Rounding can leave a Renyi divergence of almost 0 slightly negative. Raising it
+# to this floor is on the safe side, and below the precision of every figure.
+_RDP_FLOOR = 1e-12
+# The accounting of PLD is discretized: as dp_accounting has it by default, and
+# coarser (still an upper bound) in proportion to a large epsilon, where the
+# default would need gigabytes.
+_PLD_INTERVAL = 1e-4
+_PLD_RELATIVE_INTERVAL = 1e-5
+
+_NOISE_TOLERANCE = 1e-6
+_NOISE_LIMITS = (1e-6, 1e6)
+_ROUNDS_LIMIT = 10**9
+
+
+def supports(
+  event: dp_accounting.DpEvent,
+  relation: dp_accounting.NeighboringRelation,
+  accountant: str,
+) -> bool:
+  """Tells whether `accountant` ('rdp' or 'pld') can account `event`."""
+  return _ACCOUNTANT_CLASSES[accountant](neighboring_relation=relation).supports(event)
+
+
+def epsilon(
+  event: dp_accounting.DpEvent,
+  delta: float,
+  relation: dp_accounting.NeighboringRelation,
+  accountant: str,
+) -> float:
+  """Returns the epsilon of `event` at `delta`; infinite if it is not private.
+
+  Args:
+    event: What happened. Hashable: composed events hold tuples.
+    delta: The delta of the guarantee.
+    relation: The neighbouring relation.
+    accountant: 'rdp' or 'pld'.
+
+  Returns:
+    An upper bound of epsilon.
+
+  Raises:
+    PrivacyError: The accountant cannot account the event.
+  """
+  if not supports(event, relation, accountant):
+    raise PrivacyError(
+      f'the {accountant} accountant cannot account {event} under {relation.name}'
+    )
+  by_rdp = _rdp_epsilon(event, delta, relation)
+  if accountant == 'rdp' or not math.isfinite(by_rdp):
+    return by_rdp
+  interval = max(_PLD_INTERVAL, _PLD_RELATIVE_INTERVAL * by_rdp)
+  return _pld_epsilon(event, delta, relation, interval)
+
+
+def epsilon_of_rounds(
+  mechanism: SampledGaussian, rounds: int, delta: float, accountant: str
+) -> float:
+  """Returns the epsilon of `rounds` rounds of `mechanism` at `delta`."""
+  event = dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
+  return epsilon(event, delta, mechanism.neighbouring_relation, accountant)
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+  """A guarantee to keep: at most `epsilon` at `delta`, by `accountant`."""
+
+  epsilon: float
+  delta: float
+  accountant: str
+
+  def exceeded_by(self, mechanism: SampledGaussian, rounds: int) -> bool:
+    """Tells whether `rounds` rounds of `mechanism` cost more than the budget."""
+    spent = epsilon_of_rounds(mechanism, rounds, self.delta, self.accountant)
+    return spent > self.epsilon
+
+  def by_rdp(self) -> 'Budget':
+    """Returns the same budget, accounted quickly: where to start a PLD search."""
+    return dataclasses.replace(self, accountant='rdp')
+
+  def __str__(self) -> str:
+    return f'epsilon {self.epsilon:g} at delta {self.delta:g} ({self.accountant})'
+
+
+def noise_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) -> float:
+  """Returns the smallest noise multiplier with which `rounds` rounds fit.
+
+  Args:
+    mechanism: Sampling and sizes; its own noise multiplier is not read.
+    rounds: Number of rounds to plan for.
+    budget: What all rounds together may cost.
+
+  Returns:
+    A noise multiplier within 1e-6 of the smallest one, and never below it.
+
+  Raises:
+    PrivacyError: The smallest noise multiplier is not in [1e-6, 1e6].
+  """
+
+  def with_noise(noise: float) -> SampledGaussian:
+    return dataclasses.replace(mechanism, noise_multiplier=noise)
+
+  if budget.accountant == 'pld':  # Its answer is a little below that of RDP.
+    low = high = noise_for_budget(mechanism, rounds, budget.by_rdp())
+    step = 1.15
+  else:
+    low = high = 1.0
+    step = 2.0
+  while budget.exceeded_by(with_noise(high), rounds):
+    low, high = high, high * step
+    if high > _NOISE_LIMITS[1]:
+      raise PrivacyError(
+        f'no noise multiplier up to {_NOISE_LIMITS[1]:g} gives {budget}'
+      )
+  while not budget.exceeded_by(with_noise(low), rounds):
+    low, high = low / step, low
+    if low < _NOISE_LIMITS[0]:
+      raise PrivacyError(
+        f'{budget} promises nothing: a noise multiplier of {_NOISE_LIMITS[0]:g} '
+        'is enough for it'
+      )
+  return _calibrate(lambda noise: (with_noise(noise), rounds), budget, low, high, False)
+
+
+def cohort_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) -> int:
+  """Returns the largest cohort with which `rounds` rounds fit into `budget`.
+
+  Args:
+    mechanism: Sampling, population and noise; its own cohort is not read.
+    rounds: Number of rounds to plan for.
+    budget: What all rounds together may cost.
+
+  Raises:
+    PrivacyError: Not even a cohort of 1 fits.
+  """
+
+  def with_cohort(cohort: int) -> SampledGaussian:
+    return dataclasses.replace(mechanism, cohort=cohort)
+
+  if budget.exceeded_by(with_cohort(1), rounds):
+    raise PrivacyError(
+      f'{rounds} rounds with noise multiplier {mechanism.noise_multiplier:g} exceed '
+      f'{budget} even with cohorts of one user: use more noise or fewer rounds'
+    )
+  start = 1
+  if budget.accountant == 'pld' and not budget.by_rdp().exceeded_by(
+    with_cohort(1), rounds
+  ):
+    start = cohort_for_budget(mechanism, rounds, budget.by_rdp())
+  return _largest(
+    lambda cohort: (with_cohort(cohort), rounds), budget, start, mechanism.population
+  )
+
+
+def rounds_for_budget(mechanism: SampledGaussian, budget: Budget) -> int:
+  """Returns the largest number of rounds of `mechanism` that fit into `budget`.
+
+  Raises:
+    PrivacyError: Not even one round fits, or a billion rounds do.
+  """
+  if budget.exceeded_by(mechanism, 1):
+    raise PrivacyError(
+      f'a single round with noise multiplier {mechanism.noise_multiplier:g} and '
+      f'cohort {mechanism.cohort} exceeds {budget}: use more noise or a smaller cohort'
+    )
+  start = 1
+  if budget.accountant == 'pld' and not budget.by_rdp().exceeded_by(mechanism, 1):
+    start = rounds_for_budget(mechanism, budget.by_rdp())
+  rounds = _largest(lambda rounds: (mechanism, rounds), budget, start, _ROUNDS_LIMIT)
+  if rounds == _ROUNDS_LIMIT:
+    raise PrivacyError(
+      f'{_ROUNDS_LIMIT:,} rounds fit into {budget}: less noise will do'
+    )
+  return rounds
+
+
+def _largest(
+  at: Callable[[int], tuple[SampledGaussian, int]],
+  budget: Budget,
+  start: int,
+  limit: int,
+) -> int:
+  """Returns the largest integer in [start, limit] that fits; `start` does."""
+  low, high = start, start
+  while not budget.exceeded_by(*at(high)):
+    if high == limit:
+      return limit
+    low, high = high, min(limit, math.ceil(1.25 * high))
+  largest = int(_calibrate(at, budget, low, high, True))
+  while largest + 1 < high and not budget.exceeded_by(*at(largest + 1)):
+    largest += 1
+  return largest
+
+
+class _EpsilonAccountant:
+  """What `calibrate_dp_mechanism` asks of an accountant, answered by `epsilon`.
+
+  It makes a calibrated figure and the ledger's figure the same to the last bit.
+  """
+
+  ledger = dp_accounting.NoOpDpEvent()
+
+  def __init__(self, relation: dp_accounting.NeighboringRelation, accountant: str):
+    self._relation = relation
+    self._accountant = accountant
+    self._event: dp_accounting.DpEvent = dp_accounting.NoOpDpEvent()
+
+  def compose(self, event: dp_accounting.DpEvent) -> '_EpsilonAccountant':
+    """Takes the one event of a trial."""
+    self._event = event
+    return self
+
+  def get_epsilon(self, target_delta: float) -> float:
+    """Returns the epsilon of the trial."""
+    return epsilon(self._event, target_delta, self._relation, self._accountant)
+
+
+def _calibrate(
+  at: Callable[[Any], tuple[SampledGaussian, int]],
+  budget: Budget,
+  low: float,
+  high: float,
+  discrete: bool,
+) -> float:
+  """Finds where the mechanism and rounds of `at` just keep within `budget`."""
+
+  def event(parameter: Any) -> dp_accounting.DpEvent:
+    mechanism, rounds = at(parameter)
+    return dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
+
+  relation = at(round(low) if discrete else low)[0].neighbouring_relation
+  try:
+    return mechanism_calibration.calibrate_dp_mechanism(
+      lambda: _EpsilonAccountant(relation, budget.accountant),
+      event,
+      budget.epsilon,
+      budget.delta,
+      mechanism_calibration.ExplicitBracketInterval(low, high),
+      discrete=discrete,
+      tol=_NOISE_TOLERANCE,
+    )
+  except mechanism_calibration.NoOptimumFoundError as error:
+    raise PrivacyError(f'no setting found that gives {budget}: {error}') from error
+
+
+_ACCOUNTANT_CLASSES = {'rdp': rdp.RdpAccountant, 'pld': pld.PLDAccountant}
+
+
+def _rdp_epsilon(
+  event: dp_accounting.DpEvent,
+  delta: float,
+  relation: dp_accounting.NeighboringRelation,
+) -> float:
+  """Returns the epsilon of `event` by RDP; quick for ever more of the same."""
+  orders = rdp.RdpAccountant().orders
+  return float(
+    rdp.compute_epsilon(orders, _renyi_divergences(event, relation), delta)[0]
+  )
+
+
+def _renyi_divergences(
+  event: dp_accounting.DpEvent, relation: dp_accounting.NeighboringRelation
+) -> np.ndarray:
+  """Returns the Renyi divergences of `event`, [orders]: sums over its parts."""
+  match event:
+    case dp_accounting.SelfComposedDpEvent():
+      if event.count == 0:
+        return np.zeros_like(rdp.RdpAccountant().orders)
+      return event.count * _renyi_divergences(event.event, relation)
+    case dp_accounting.ComposedDpEvent():
+      return sum(
+        (_renyi_divergences(part, relation) for part in event.events),
+        np.zeros_like(rdp.RdpAccountant().orders),
+      )
+  return _leaf_renyi_divergences(event, relation)
+
+
+@functools.lru_cache(maxsize=1024)
+def _leaf_renyi_divergences(
+  event: dp_accounting.DpEvent, relation: dp_accounting.NeighboringRelation
+) -> np.ndarray:
+  """Returns the Renyi divergences of an event that is not a composition."""
+  if isinstance(event, dp_accounting.NoOpDpEvent):
+    return np.zeros_like(rdp.RdpAccountant().orders)
+  accountant = rdp.RdpAccountant(neighboring_relation=relation).compose(event)
+  return np.maximum(accountant.rdp, _RDP_FLOOR)
+
+
+@functools.lru_cache(maxsize=1024)
+def _pld_epsilon(
+  event: dp_accounting.DpEvent,
+  delta: float,
+  relation: dp_accounting.NeighboringRelation,
+  interval: float,
+) -> float:
+  """Returns the epsilon of `event` by PLD, with losses rounded to `interval`."""
+  accountant = pld.PLDAccountant(relation, interval).compose(event)
+  return float(accountant.get_epsilon(delta))

@@ -1,0 +1,28 @@
+"""Random numbers that are functions of the run's seed.
+
+Every use draws from a stream of its own, named by its purpose and its indices
+(a round, a client), so that no use disturbs another and a resumed run draws what
+an undisturbed one would have drawn.
+"""
+
+import zlib
+
+import numpy as np
+
+
+def generator(seed: int, purpose: str, *indices: int | str) -> np.random.Generator:
+  """Returns the generator of one stream.
+
+  Args:
+    seed: The run's seed.
+    purpose: What the numbers are for, e.g. `cohort`.
+    *indices: Which of the streams of that purpose, e.g. the round.
+
+  Returns:
+    A fresh generator; the same arguments give the same numbers.
+  """
+  key = [seed, zlib.crc32(purpose.encode())]
+  key += [
+    zlib.crc32(index.encode()) if isinstance(index, str) else index for index in indices
+  ]
+  return np.random.default_rng(key)

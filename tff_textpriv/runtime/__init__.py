@@ -1,0 +1,1 @@
+"""Running TFF: worker processes, the connection to them, cohorts spread over them."""

@@ -1,0 +1,50 @@
+"""Which users take part in a round."""
+
+from collections.abc import Sequence
+
+from tff_textpriv import randomness
+
+
+class CohortError(ValueError):
+  """Cohorts cannot be drawn as asked."""
+
+
+class CohortSampler:
+  """Draws the users of each round; a function of (seed, round).
+
+  Attributes:
+    sampling: `poisson`, every user independently with the same probability, so
+      that the cohort's size varies; or `fixed`, so many without replacement. The
+      privacy accountant must treat each as what it is.
+  """
+
+  def __init__(
+    self, client_ids: Sequence[str], cohort_size: int, sampling: str, seed: int
+  ):
+    """Prepares the draws.
+
+    Args:
+      client_ids: All users.
+      cohort_size: The number of users a round, expected or exact.
+      sampling: `poisson` or `fixed`.
+      seed: The run's seed.
+    """
+    if cohort_size > len(client_ids):
+      raise CohortError(
+        f'--clients_per_round={cohort_size}: there are only {len(client_ids)} '
+        'training users'
+      )
+    self.sampling = sampling
+    self._client_ids = client_ids
+    self._cohort_size = cohort_size
+    self._seed = seed
+
+  def cohort(self, round_number: int) -> list[str]:
+    """Returns the users of a round; under Poisson sampling perhaps nobody."""
+    rng = randomness.generator(self._seed, 'cohort', round_number)
+    population = len(self._client_ids)
+    if self.sampling == 'poisson':
+      chosen = (rng.random(population) < self._cohort_size / population).nonzero()[0]
+    else:
+      chosen = rng.choice(population, self._cohort_size, replace=False)
+    return [self._client_ids[i] for i in chosen]

@@ -1,0 +1,244 @@
+"""One TFF worker process of this machine: start, watch, stop, leave no orphan.
+
+Nothing here imports TensorFlow, so that tools that only start a worker answer at
+once.
+"""
+
+import atexit
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_POLL_SECONDS = 0.02
+_START_SECONDS = 30.0
+_GRACE_SECONDS = 5.0
+_LOG_TAIL_BYTES = 2000
+
+# Runs between fork and the worker's own code: asks the kernel to kill this process
+# when its parent dies, then becomes the worker. The request is void if the parent
+# died before it was made, hence the look at who the parent is. A program of its own
+# rather than a `preexec_fn`, which is unsafe in a process with threads, and every
+# process that has imported TensorFlow has some.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
+  sys.exit('prctl(PR_SET_PDEATHSIG): ' + os.strerror(ctypes.get_errno()))
+if os.getppid() != int(sys.argv[1]):
+  sys.exit('the parent process is gone')
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class WorkerDiedError(RuntimeError):
+  """A worker is gone or does not answer; what it was computing is lost."""
+
+
+class PortInUseError(ValueError):
+  """Another program listens on the port that a worker was to use."""
+
+
+def worker_binary() -> Path:
+  """Finds TFF's worker program without importing TFF."""
+  spec = importlib.util.find_spec('tensorflow_federated')
+  if spec is None or spec.origin is None:
+    raise FileNotFoundError('the package tensorflow-federated is not installed')
+  path = Path(spec.origin).parent / 'data' / 'worker_binary'
+  if not os.access(path, os.X_OK):
+    raise FileNotFoundError(f'{path}: TFF’s worker program is missing; reinstall TFF')
+  return path
+
+
+class WorkerProcess:
+  """A TFF worker that lives no longer than this Python process.
+
+  It is stopped by `stop()`, at interpreter exit, and, should this process be
+  killed, by the kernel. It has a session of its own, so that Ctrl-C in the
+  terminal reaches only this process, which then decides.
+
+  The TFF worker always listens on all network interfaces and asks nobody for a
+  password.
+
+  Attributes:
+    port: The port the worker listens on.
+    log_file: Where the worker's output goes; appended to, private to the user.
+  """
+
+  def __init__(
+    self,
+    log_file: Path,
+    port: int | None = None,
+    max_concurrent_clients: int = 0,
+    num_threads: int = 0,
+  ):
+    """Starts a worker and waits until it listens.
+
+    Args:
+      log_file: The file for its output; its folder is made if missing.
+      port: The port to listen on; a free one if None.
+      max_concurrent_clients: How many clients it works on at a time; 0: no limit.
+      num_threads: The threads of TensorFlow's operations; 0: one per core.
+
+    Raises:
+      PortInUseError: If something listens on `port`.
+      WorkerDiedError: If the worker ends before it listens.
+    """
+    self.log_file = log_file
+    with _reserved_port(port) as self.port:
+      self._process = self._start(
+        [
+          str(worker_binary()),
+          f'--port={self.port}',
+          f'--max_concurrent_computation_calls={max_concurrent_clients or -1}',
+        ],
+        _environment(num_threads),
+      )
+      atexit.register(self.stop)
+      try:
+        self._wait_until_listening()
+      except BaseException:
+        self.stop()
+        raise
+
+  @property
+  def pid(self) -> int:
+    """The worker's process id."""
+    return self._process.pid
+
+  @property
+  def exit_code(self) -> int | None:
+    """Its exit code, negative if a signal ended it; None while it runs."""
+    return self._process.poll()
+
+  def wait(self, timeout: float | None = None) -> int | None:
+    """Waits until the worker has ended; returns its exit code, None if it runs."""
+    self._keeper.join(timeout)
+    return self.exit_code
+
+  def stop(self) -> None:
+    """Ends the worker: politely, after a grace time by force. Can be repeated."""
+    atexit.unregister(self.stop)
+    self._process.terminate()
+    if self.wait(_GRACE_SECONDS) is None:
+      self._process.kill()
+      self.wait()
+
+  def died_error(self) -> WorkerDiedError:
+    """Describes the end of a worker that was not asked to end."""
+    code = self.exit_code
+    if code is None:
+      how = 'does not answer'
+    elif code < 0:
+      how = f'was ended by {signal.Signals(-code).name}'
+    else:
+      how = f'ended with exit code {code}'
+    return WorkerDiedError(
+      f'The TFF worker (process {self.pid}) {how}. The end of its log,'
+      f' {self.log_file}:\n{self.log_tail()}'
+    )
+
+  def log_tail(self) -> str:
+    """Returns the last lines of the worker's output."""
+    with open(self.log_file, 'rb') as log:
+      log.seek(0, os.SEEK_END)
+      log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
+      return log.read().decode(errors='replace').strip()
+
+  def _start(
+    self, command: list[str], environment: Mapping[str, str]
+  ) -> subprocess.Popen:
+    """Runs `command` from a thread that lives as long as the process does.
+
+    The kernel takes the end of the thread that started a process for the end of
+    its parent, so the caller's thread, which may end sooner, will not do.
+    """
+    started = threading.Event()
+    outcome: list[subprocess.Popen | BaseException] = []
+
+    def keep() -> None:
+      try:
+        process = _spawn(command, environment, self.log_file)
+      except BaseException as error:  # Raised again in the caller's thread.
+        outcome.append(error)
+        started.set()
+        return
+      outcome.append(process)
+      started.set()
+      process.wait()
+
+    self._keeper = threading.Thread(target=keep, name='tff-worker', daemon=True)
+    self._keeper.start()
+    started.wait()
+    if isinstance(outcome[0], BaseException):
+      raise outcome[0]
+    return outcome[0]
+
+  def _wait_until_listening(self) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not _listens(self.port):
+      if self.exit_code is not None or time.monotonic() > deadline:
+        raise self.died_error()
+      time.sleep(_POLL_SECONDS)
+
+
+def _spawn(
+  command: list[str], environment: Mapping[str, str], log_file: Path
+) -> subprocess.Popen:
+  log_file.parent.mkdir(parents=True, exist_ok=True)
+  log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+  try:
+    os.fchmod(log, 0o600)
+    return subprocess.Popen(
+      [sys.executable, '-I', '-S', '-c', _LAUNCHER, str(os.getpid()), *command],
+      stdin=subprocess.DEVNULL,
+      stdout=log,
+      stderr=log,
+      env=environment,
+      start_new_session=True,
+    )
+  finally:
+    os.close(log)
+
+
+def _environment(num_threads: int) -> dict[str, str]:
+  """The worker's environment: this one and what makes it fast."""
+  environment = {**os.environ, 'TF_ENABLE_ONEDNN_OPTS': '1'}
+  if num_threads:
+    environment['TF_NUM_INTRAOP_THREADS'] = str(num_threads)
+  return environment
+
+
+@contextlib.contextmanager
+def _reserved_port(port: int | None) -> Iterator[int]:
+  """Yields a port that no one listens on, kept from others during the start.
+
+  The worker binds its port with SO_REUSEPORT: two workers on one port would both
+  start and share the connections. So the port is checked without that option, and
+  then held with it until the worker has it.
+  """
+  try:
+    with socket.create_server(('', port or 0)) as probe:
+      free_port = probe.getsockname()[1]
+  except OSError as error:
+    raise PortInUseError(f'port {port} cannot be used: {error.strerror}') from error
+  with socket.socket() as holder:
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    holder.bind(('', free_port))
+    yield free_port
+
+
+def _listens(port: int) -> bool:
+  """Tells whether something accepts connections on a port of this machine."""
+  try:
+    socket.create_connection(('localhost', port), timeout=1).close()
+  except OSError:
+    return False
+  return True

@@ -1,0 +1,1 @@
+"""Tasks: client data, text encoding, model and metrics, each run as a command."""

@@ -1,0 +1,133 @@
+"""What every task's command does: read flags, run the experiment, report."""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tff_textpriv import flags
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.settings import setting
+from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.training import settings as training_settings
+
+
+@dataclasses.dataclass(frozen=True)
+class _AlgorithmChoice(settings_lib.Settings):
+  algo: str | None = setting(
+    None, 'The algorithm; required.', choices=tuple(registry.ALGORITHMS)
+  )
+
+
+def main(task: experiment_lib.Task) -> NoReturn:
+  """Runs a task as a command, and exits."""
+
+  def command() -> int:
+    experiment = parse(task, sys.argv[1:])
+    # Only now is TensorFlow needed: help and wrong flags are answered before.
+    from tff_textpriv.training import language_modeling
+
+    return language_modeling.run(experiment)
+
+  flags.exit_with_sentences(command, lambda: help_page(task))
+
+
+def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Experiment:
+  """Turns a command line into an experiment.
+
+  Args:
+    task: The task that is run.
+    argv: The arguments, without the program's name.
+
+  Returns:
+    The experiment.
+
+  Raises:
+    ValueError: For a flag that is unknown, wrong, or of another algorithm.
+  """
+  given = flags.parse(argv, _groups(task))
+  name = flags.make(_AlgorithmChoice, given).algo
+  if name is None:
+    raise flags.UsageError(f'--algo is missing; one of {", ".join(_names(task))}')
+  algorithm = registry.ALGORITHMS[name]
+  if task.kind not in algorithm.kinds:
+    raise flags.UsageError(
+      f'--algo={name} does not train a {task.kind.replace("_", " ")}; the task '
+      f'{task.name} goes with {", ".join(_names(task))}'
+    )
+  groups = [
+    task.settings,
+    algorithm.settings,
+    algorithm.privacy,
+    training_settings.RunSettings,
+    training_settings.MachineSettings,
+  ]
+  _refuse_foreign(given, [group for group in groups if group is not None], algorithm)
+  task_settings, algorithm_settings, privacy_settings, run, machine = (
+    None if group is None else flags.make(group, given) for group in groups
+  )
+  return experiment_lib.Experiment(
+    task, algorithm, task_settings, algorithm_settings, privacy_settings, run, machine
+  )
+
+
+def help_page(task: experiment_lib.Task) -> str:
+  """Writes a task's help."""
+  algorithms = '; '.join(
+    f'{name}: {registry.ALGORITHMS[name].summary}' for name in _names(task)
+  )
+  return flags.format_help(
+    f'python -m tff_textpriv.tasks.{task.name} --algo=NAME [--flag=value ...]',
+    f'{task.summary} Algorithms: {algorithms}.',
+    _groups(task),
+  )
+
+
+def _groups(task: experiment_lib.Task) -> list[flags.Group]:
+  """Returns all groups of flags that the task's command knows."""
+  algorithms = [registry.ALGORITHMS[name] for name in _names(task)]
+  privacy = {a.privacy: a.name for a in algorithms if a.privacy is not None}
+  return [
+    flags.Group('Choice of algorithm', _AlgorithmChoice),
+    flags.Group(f'Task {task.name}', task.settings),
+    *(flags.Group(f'Algorithm {a.name}', a.settings) for a in algorithms),
+    *(flags.Group(f'Privacy ({name})', group) for group, name in privacy.items()),
+    flags.Group('Run', training_settings.RunSettings),
+    flags.Group(
+      'Output and machine (may differ when a run is resumed)',
+      training_settings.MachineSettings,
+    ),
+  ]
+
+
+def _names(task: experiment_lib.Task) -> list[str]:
+  """Returns the algorithms that can train the task."""
+  return [
+    name
+    for name, algorithm in registry.ALGORITHMS.items()
+    if task.kind in algorithm.kinds
+  ]
+
+
+def _refuse_foreign(
+  given: dict[str, str],
+  groups: Sequence[type[settings_lib.Settings]],
+  algorithm: registry.Algorithm,
+) -> None:
+  """Raises `UsageError` if a flag of another algorithm was given."""
+  own = {field.name for group in groups for field in dataclasses.fields(group)}
+  for name in given.keys() - own - {'algo'}:
+    owners = [
+      other.name
+      for other in registry.ALGORITHMS.values()
+      if name in _flag_names(other.settings) | _flag_names(other.privacy)
+    ]
+    raise flags.UsageError(
+      f'--{name} is not a flag of --algo={algorithm.name}; it belongs to '
+      f'{", ".join(owners)}'
+    )
+
+
+def _flag_names(group: type[settings_lib.Settings] | None) -> set[str]:
+  return set() if group is None else {field.name for field in dataclasses.fields(group)}

@@ -1,0 +1,1 @@
+"""Text without federation: cleaning, tokenizers and their statistics."""

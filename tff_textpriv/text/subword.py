@@ -1,0 +1,142 @@
+"""Sub-word tokenizer: SentencePiece BPE with byte fallback, so no word is unknown."""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import sentencepiece
+
+from tff_textpriv.text import tokenizers
+
+# SentencePiece's mark for the white space before a word.
+WORD_START = '\u2581'
+_NUM_BYTES = 256
+
+
+class SubwordTokenizer(tokenizers.Tokenizer):
+  """A trained SentencePiece BPE model behind the package's tokenizer interface."""
+
+  kind = 'bpe'
+
+  def __init__(self, model: bytes):
+    """Reads a serialized SentencePiece model made by `train`.
+
+    Args:
+      model: The model's bytes.
+
+    Raises:
+      TokenizerError: If these are not the bytes of such a model.
+    """
+    self._model = model
+    self._processor = sentencepiece.SentencePieceProcessor()
+    try:
+      self._processor.LoadFromSerializedProto(model)
+      control_ids = (
+        self._processor.pad_id(),
+        self._processor.unk_id(),
+        self._processor.bos_id(),
+        self._processor.eos_id(),
+      )
+    except RuntimeError as error:
+      raise tokenizers.TokenizerError(
+        'not a SentencePiece model: it must be a file written by this package or '
+        'by sentencepiece with the same control ids'
+      ) from error
+    expected = (
+      tokenizers.PAD_ID,
+      tokenizers.UNKNOWN_ID,
+      tokenizers.BOS_ID,
+      tokenizers.EOS_ID,
+    )
+    if control_ids != expected:
+      raise tokenizers.TokenizerError(
+        f'a SentencePiece model with ids (pad, unknown, bos, eos) = {control_ids}; '
+        f'this package needs {expected}'
+      )
+    self.size = self._processor.GetPieceSize()
+    self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
+    self.starts_word = np.array([p.startswith(WORD_START) for p in self.pieces])
+    self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
+
+  def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+    """Encodes normalised texts; each result is int32, BOS first and EOS last."""
+    # The mark itself, typed by a user, would count as a word start.
+    plain = [text.replace(WORD_START, ' ') for text in texts]
+    return [tokenizers.surround(ids) for ids in self._processor.Encode(plain)]
+
+  def decode(self, ids: Sequence[int]) -> str:
+    """Turns ids back into text; control ids are dropped."""
+    kept = [int(i) for i in ids if i >= tokenizers.NUM_CONTROL_IDS]
+    return self._processor.Decode(kept)
+
+  def to_bytes(self) -> bytes:
+    """Returns the SentencePiece model."""
+    return self._model
+
+
+def train(texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:
+  """Trains a BPE tokenizer.
+
+  Args:
+    texts: Normalised texts.
+    vocab_size: The number of ids: 4 control ids, 256 bytes, the rest pieces.
+
+  Returns:
+    The tokenizer.
+
+  Raises:
+    TokenizerError: If there is no text, or too little for so many pieces.
+  """
+  smallest = tokenizers.NUM_CONTROL_IDS + _NUM_BYTES + 1
+  if vocab_size <= smallest:
+    raise tokenizers.TokenizerError(
+      f'--vocab_size={vocab_size}: a sub-word vocabulary needs more than {smallest} '
+      'ids, since every byte has one'
+    )
+  written = io.BytesIO()
+  source = _NonEmpty(texts)
+  try:
+    sentencepiece.SentencePieceTrainer.Train(
+      sentence_iterator=iter(source),
+      model_writer=written,
+      model_type='bpe',
+      vocab_size=vocab_size,
+      byte_fallback=True,
+      normalization_rule_name='identity',
+      pad_id=tokenizers.PAD_ID,
+      unk_id=tokenizers.UNKNOWN_ID,
+      bos_id=tokenizers.BOS_ID,
+      eos_id=tokenizers.EOS_ID,
+      max_sentence_length=1 << 20,
+      num_threads=1,
+      minloglevel=2,
+    )
+  except RuntimeError as error:
+    if source.count == 0:
+      raise tokenizers.TokenizerError(
+        'there is no text to train a tokenizer on'
+      ) from error
+    most = re.search(r'value <= (\d+)', str(error))
+    raise tokenizers.TokenizerError(
+      f'--vocab_size={vocab_size}: the text ({source.count:,} lines) supports at most '
+      f'{most[1]} ids'
+      if most
+      else f'--vocab_size={vocab_size}: sentencepiece says {error}'
+    ) from error
+  return SubwordTokenizer(written.getvalue())
+
+
+class _NonEmpty:
+  """Iterates over the non-empty texts and counts them."""
+
+  def __init__(self, texts: Iterable[str]):
+    self._texts = texts
+    self.count = 0
+
+  def __iter__(self):
+    for text in self._texts:
+      if text:
+        self.count += 1
+        yield text

@@ -1,0 +1,1 @@
+"""Commands around a run: plan its privacy, check the machine, prepare data."""

@@ -1,0 +1,1 @@
+"""The training program: the loop, its checkpoints, its releases, evaluation."""

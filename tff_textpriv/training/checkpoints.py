@@ -1,0 +1,110 @@
+"""Checkpoints: everything a run needs to go on as if it had not stopped."""
+
+import asyncio
+import json
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow_federated as tff
+import tree
+from absl import logging
+
+
+class Checkpoint(NamedTuple):
+  """What is saved.
+
+  Attributes:
+    round_number: The number of rounds done.
+    state: The server state of the iterative process.
+    notes: JSON values beside it: the ledger and whatever else the program keeps.
+  """
+
+  round_number: int
+  state: Any
+  notes: dict[str, Any]
+
+
+class CheckpointError(ValueError):
+  """No checkpoint of a folder can be read."""
+
+
+class Checkpoints:
+  """The checkpoints of one run, written atomically by TFF's state manager.
+
+  The state is kept as its flat list of arrays: its structure is that of the
+  process that the program builds anew.
+  """
+
+  def __init__(self, folder: pathlib.Path, runner: asyncio.Runner):
+    """Opens the folder.
+
+    Args:
+      folder: Where the checkpoints are; created if missing.
+      runner: Runs the state manager's coroutines.
+    """
+    self._folder = folder
+    self._runner = runner
+    self._manager: tff.program.FileProgramStateManager = (
+      tff.program.FileProgramStateManager(folder, keep_total=2, keep_first=False)
+    )
+
+  def save(self, checkpoint: Checkpoint) -> None:
+    """Saves a checkpoint, unless that round's is there already."""
+    if checkpoint.round_number in self._rounds():
+      return
+    content = {
+      'leaves': tuple(np.asarray(leaf) for leaf in tree.flatten(checkpoint.state)),
+      'notes': json.dumps(checkpoint.notes),
+    }
+    self._runner.run(self._manager.save(content, checkpoint.round_number))
+
+  def load_latest(self, state: Any) -> Checkpoint | None:
+    """Loads the newest checkpoint that can be read.
+
+    Args:
+      state: A state of the process, for its structure.
+
+    Returns:
+      The checkpoint, or `None` if there is none at all.
+
+    Raises:
+      CheckpointError: If there are checkpoints and none of them can be read.
+    """
+    structure = {'leaves': tuple(tree.flatten(state)), 'notes': ''}
+    rounds = self._rounds()
+    for round_number in reversed(rounds):
+      try:
+        content = self._runner.run(self._manager.load(round_number, structure))
+        restored = tree.unflatten_as(
+          state, _checked(content['leaves'], structure['leaves'])
+        )
+        notes = json.loads(content['notes'])
+      except Exception as error:  # SavedModel raises all kinds for a damaged file.
+        logging.warning(
+          'checkpoint of round %d in %s cannot be read and is passed over: %s',
+          round_number,
+          self._folder,
+          str(error).splitlines()[0] if str(error) else type(error).__name__,
+        )
+        continue
+      return Checkpoint(round_number, restored, notes)
+    if rounds:
+      raise CheckpointError(
+        f'{self._folder}: none of the checkpoints (rounds '
+        f'{", ".join(map(str, rounds))}) can be read; remove the folder to start anew'
+      )
+    return None
+
+  def _rounds(self) -> list[int]:
+    """Returns the rounds of which there are checkpoints, in order."""
+    return self._runner.run(self._manager.get_versions()) or []
+
+
+def _checked(leaves, expected) -> list[np.ndarray]:
+  """Raises `ValueError` unless the leaves have the expected shapes and types."""
+  found = [(leaf.shape, leaf.dtype) for leaf in leaves]
+  wanted = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in expected]
+  if found != wanted:
+    raise ValueError('its arrays do not fit the model and algorithm of this run')
+  return list(leaves)

@@ -1,0 +1,127 @@
+"""How well a language model predicts the words of users it was not trained on."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv.datasets import batching, encoded
+from tff_textpriv.models import language_models
+from tff_textpriv.text import tokenizers
+
+_BATCH_SIZE = 64
+
+
+class LanguageModelEvaluator:
+  """Scores text per word, so that tokenizers can be compared with each other."""
+
+  def __init__(
+    self,
+    model: language_models.LstmLanguageModel,
+    tokenizer: tokenizers.Tokenizer,
+    max_length: int,
+  ):
+    """Traces the scoring of one batch.
+
+    Args:
+      model: The language model.
+      tokenizer: The tokenizer that it was built for.
+      max_length: Predictions in a window, as in training.
+    """
+    self._tokenizer = tokenizer
+    self._max_length = max_length
+    tokens_spec = tf.TensorSpec([None, None], tf.int32)
+    weight_specs = [tf.TensorSpec(shape, tf.float32) for shape in model.weight_shapes]
+
+    @tf.function(input_signature=[weight_specs, tokens_spec, tokens_spec])
+    def score(weights, inputs, targets):
+      logits = model.logits(weights, inputs)
+      log_likelihood = -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+      return log_likelihood, tf.equal(tf.argmax(logits, 2, tf.int32), targets)
+
+    self._score = score
+
+  def evaluate(
+    self,
+    weights: Sequence[np.ndarray],
+    clients: encoded.EncodedClients,
+    client_ids: Sequence[str],
+  ) -> dict[str, float]:
+    """Evaluates a model on some users, in one teacher-forced pass.
+
+    Args:
+      weights: The model's weights.
+      clients: The users' encoded posts.
+      client_ids: Which users.
+
+    Returns:
+      `word_accuracy`: the share of words all of whose pieces are the model's first
+      choice given the true text before them. `word_perplexity`: exp of the negative
+      log-likelihood of all pieces and ends of posts, per word. `tokens_per_word`,
+      `oov_share` (words that the tokenizer does not know) and `num_words`.
+    """
+    posts = [post for client_id in client_ids for post in clients.posts(client_id)]
+    examples = batching.windows(posts, self._max_length)
+    log_likelihood: list[np.ndarray] = [np.zeros(0)] * len(examples)
+    correct: list[np.ndarray] = [np.zeros(0, bool)] * len(examples)
+    weights = [tf.constant(weight) for weight in weights]
+    for positions, batch in batching.evaluation_batches(examples, _BATCH_SIZE):
+      batch_scores, batch_correct = (
+        part.numpy() for part in self._score(weights, *batch)
+      )
+      for row, position in enumerate(positions):
+        length = len(examples[position]) - 1
+        log_likelihood[position] = batch_scores[row, :length]
+        correct[position] = batch_correct[row, :length]
+    return word_metrics(
+      targets=_concatenate([example[1:] for example in examples], np.int32),
+      log_likelihood=_concatenate(log_likelihood, np.float64),
+      correct=_concatenate(correct, np.bool_),
+      starts_word=self._tokenizer.starts_word,
+    )
+
+
+def word_metrics(
+  targets: np.ndarray,
+  log_likelihood: np.ndarray,
+  correct: np.ndarray,
+  starts_word: np.ndarray,
+) -> dict[str, float]:
+  """Turns scores of tokens into scores of words.
+
+  Args:
+    targets: Token ids [n] of posts one after the other, each with its EOS.
+    log_likelihood: Their log-likelihoods [n].
+    correct: Whether each was the model's first choice [n].
+    starts_word: Which ids begin a word [vocab].
+
+  Returns:
+    The metrics; see `LanguageModelEvaluator.evaluate`.
+  """
+  is_end = targets == tokenizers.EOS_ID
+  is_unknown = targets == tokenizers.UNKNOWN_ID
+  word_starts = np.flatnonzero(starts_word[targets])
+  num_words = len(word_starts)
+  if num_words == 0:
+    return {
+      'word_accuracy': math.nan,
+      'word_perplexity': math.nan,
+      'tokens_per_word': math.nan,
+      'oov_share': math.nan,
+      'num_words': 0,
+    }
+  # The end of a post is no piece of its last word; an unknown word is never right.
+  piece_is_right = (correct & ~is_unknown) | is_end
+  word_is_right = np.logical_and.reduceat(piece_is_right, word_starts)
+  return {
+    'word_accuracy': float(word_is_right.mean()),
+    'word_perplexity': float(np.exp(-log_likelihood.sum() / num_words)),
+    'tokens_per_word': float((~is_end).sum() / num_words),
+    'oov_share': float(is_unknown.sum() / num_words),
+    'num_words': num_words,
+  }
+
+
+def _concatenate(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+  return np.concatenate(parts).astype(dtype) if parts else np.zeros(0, dtype)

@@ -1,0 +1,64 @@
+"""One experiment: a task, an algorithm, and all their settings."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import clients
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.training import settings as training_settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What is learnt, and from whose text.
+
+  Attributes:
+    name: The task's name, that of its module.
+    summary: One line for `--help`.
+    kind: What algorithms must be able to train: `language_model`.
+    settings: The class of its settings.
+    load: Reads the data, given the settings and the run's seed.
+  """
+
+  name: str
+  summary: str
+  kind: str
+  settings: type[settings_lib.Settings]
+  load: Callable[[Any, int], clients.FederatedText]
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """A task and an algorithm with everything that was chosen for them."""
+
+  task: Task
+  algorithm: registry.Algorithm
+  task_settings: Any
+  algorithm_settings: Any
+  privacy_settings: Any | None
+  run: training_settings.RunSettings
+  machine: training_settings.MachineSettings
+
+  @property
+  def folder(self) -> pathlib.Path:
+    """The run's output folder."""
+    name = self.machine.experiment_name or f'{self.task.name}_{self.algorithm.name}'
+    return pathlib.Path(self.machine.root_output_dir) / name
+
+  @property
+  def config(self) -> dict[str, Any]:
+    """Everything that decides the result, by flag; what config.json holds."""
+    config: dict[str, Any] = {'task': self.task.name, 'algo': self.algorithm.name}
+    groups = (
+      self.task_settings,
+      self.algorithm_settings,
+      self.privacy_settings,
+      self.run,
+    )
+    for group in groups:
+      if group is not None:
+        config |= dataclasses.asdict(group)
+    return config

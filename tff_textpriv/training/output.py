@@ -1,0 +1,90 @@
+"""The output folder of a run: one place for its files, one run at a time."""
+
+import fcntl
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tff_textpriv import settings as settings_lib
+
+
+class OutputError(ValueError):
+  """The output folder cannot be used for this run."""
+
+
+class OutputFolder:
+  """A run's folder, locked while the run lasts.
+
+  Attributes:
+    path: The folder.
+  """
+
+  def __init__(self, path: pathlib.Path):
+    """Creates the folder if it is missing, and locks it.
+
+    Args:
+      path: The folder of this run alone.
+
+    Raises:
+      OutputError: If another process is running there, or it cannot be written.
+    """
+    self.path = path
+    try:
+      path.mkdir(parents=True, exist_ok=True)
+      self._lock = open(path / '.lock', 'w')  # noqa: SIM115 (held for the run)
+    except OSError as error:
+      raise OutputError(f'cannot write to {path}: {error.strerror}') from error
+    try:
+      fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      raise OutputError(
+        f'another process is running in {path}; wait for it, or choose another '
+        '--experiment_name'
+      ) from error
+
+  def check_config(self, config: Mapping[str, Any]) -> None:
+    """Writes the run's settings, or compares them with those of the first start.
+
+    Args:
+      config: Everything that decides the result; must survive JSON.
+
+    Raises:
+      OutputError: If the folder holds a run with other settings; names them.
+    """
+    file = self.path / 'config.json'
+    if not file.exists():
+      write_atomically(file, json.dumps(config, indent=2) + '\n')
+      return
+    try:
+      before = json.loads(file.read_text())
+    except ValueError as error:
+      raise OutputError(f'{file}: not the JSON that a run writes ({error})') from error
+    now = json.loads(json.dumps(config))
+    differing = [
+      f'--{name}: {_shown(before, name)} before, {_shown(now, name)} now'
+      for name in sorted({*before, *now})
+      if before.get(name) != now.get(name)
+    ]
+    if differing:
+      raise OutputError(
+        f'{self.path} holds a run with other settings ('
+        + '; '.join(differing)
+        + '). Repeat its settings to resume it, or choose another --experiment_name.'
+      )
+
+
+def _shown(config: Mapping[str, Any], name: str) -> str:
+  return settings_lib.format_value(config[name]) if name in config else '(absent)'
+
+
+def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
+  """Writes a file so that it is seen whole or not at all, even after a crash."""
+  data = content.encode() if isinstance(content, str) else content
+  temporary = file.with_name(f'.{file.name}.{os.getpid()}')
+  with open(temporary, 'wb') as stream:
+    stream.write(data)
+    stream.flush()
+    os.fsync(stream.fileno())
+  os.replace(temporary, file)

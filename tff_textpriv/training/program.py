@@ -1,0 +1,188 @@
+"""The training program: rounds, evaluation, releases, checkpoints, the budget."""
+
+import asyncio
+import collections
+import dataclasses
+import math
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import plans
+from tff_textpriv.runtime import execution, worker_process
+from tff_textpriv.training import checkpoints, stopping
+from tff_textpriv.training import progress as progress_lib
+
+_MAX_WORKER_DEATHS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """What the loop needs of a run.
+
+  Attributes:
+    process: The iterative process.
+    cohort: Gives the client data sets of a round.
+    evaluate: Measures model weights on the validation users.
+    plan: The privacy plan that is charged each round; `None` without one.
+    total_rounds: How many rounds to train.
+    rounds_per_eval: Rounds between evaluations.
+    rounds_per_checkpoint: Rounds between checkpoints.
+  """
+
+  process: tff.learning.templates.LearningProcess
+  cohort: Callable[[int], Sequence[Any]]
+  evaluate: Callable[[Sequence[np.ndarray]], dict[str, float]]
+  plan: plans.CentralDpPlan | None
+  total_rounds: int
+  rounds_per_eval: int
+  rounds_per_checkpoint: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+  """How training ended.
+
+  Attributes:
+    weights: The model's trainable weights.
+    ledger: What was spent.
+    rounds_done: The number of rounds behind the weights.
+    ended: `finished`, `budget` (the next round would exceed it) or `interrupted`.
+    signal_number: The signal that interrupted.
+  """
+
+  weights: list[np.ndarray]
+  ledger: ledger_lib.Ledger
+  rounds_done: int
+  ended: str
+  signal_number: int | None = None
+
+
+def train(
+  program: Program,
+  ledger: ledger_lib.Ledger,
+  folder: pathlib.Path,
+  runtime: execution.Runtime,
+) -> Outcome:
+  """Trains from the newest checkpoint of the folder, or from the start.
+
+  Args:
+    program: What to train.
+    ledger: What had been spent before the first round.
+    folder: The run's output folder.
+    runtime: The workers.
+
+  Returns:
+    How it ended; a checkpoint of the last round is in the folder.
+  """
+  with asyncio.Runner() as runner, stopping.stop_on_signals() as stop:
+    kept = checkpoints.Checkpoints(folder / 'checkpoints', runner)
+    releases = _releases(folder)
+    state = program.process.initialize()
+    checkpoint = kept.load_latest(state)
+    round_number = 0
+    if checkpoint is not None:
+      round_number, state, notes = checkpoint
+      ledger = ledger_lib.Ledger.from_json(notes['ledger'])
+      print(f'resuming after round {round_number}', file=sys.stderr)
+    with progress_lib.Progress(round_number, program.total_rounds) as progress:
+      ended = 'finished'
+      while round_number < program.total_rounds:
+        if stop:
+          ended = 'interrupted'
+          break
+        if program.plan is not None and ledger.would_exceed(program.plan):
+          ended = 'budget'
+          break
+        round_number += 1
+        started = time.monotonic()
+        cohort = program.cohort(round_number)
+        output = _next(program.process, state, cohort, runtime)
+        state = output.state
+        if program.plan is not None:
+          ledger.charge_round(program.plan)
+        metrics = _round_metrics(output.metrics, len(cohort), ledger)
+        seconds = time.monotonic() - started
+        if _is_due(round_number, program.rounds_per_eval, program.total_rounds):
+          metrics |= {
+            f'validation_{name}': value
+            for name, value in program.evaluate(_weights(program, state)).items()
+          }
+        progress.show(round_number, metrics, seconds)
+        runner.run(releases.release(collections.OrderedDict(metrics), round_number))
+        if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
+          _save(kept, round_number, state, ledger)
+    _save(kept, round_number, state, ledger)
+    return Outcome(
+      _weights(program, state), ledger, round_number, ended, stop.signal_number
+    )
+
+
+def _releases(folder: pathlib.Path) -> tff.program.ReleaseManager:
+  """Makes the releases of each round: metrics.csv and TensorBoard."""
+  return tff.program.GroupingReleaseManager(
+    [
+      tff.program.CSVFileReleaseManager(folder / 'metrics.csv', key_fieldname='round'),
+      tff.program.TensorBoardReleaseManager(folder / 'tensorboard'),
+    ]
+  )
+
+
+def _next(process, state, cohort, runtime: execution.Runtime):
+  """Runs one round; a worker that dies is replaced and the round repeated."""
+  for deaths in range(1, _MAX_WORKER_DEATHS + 1):
+    try:
+      return process.next(state, cohort)
+    except worker_process.WorkerDiedError as error:
+      if deaths == _MAX_WORKER_DEATHS:
+        raise
+      print(f'{error}\nrestarting it and repeating the round', file=sys.stderr)
+      runtime.restart()
+  raise AssertionError('unreachable')
+
+
+def _round_metrics(
+  metrics: Any, num_clients: int, ledger: ledger_lib.Ledger
+) -> dict[str, float]:
+  """Flattens a round's measurements; names are the columns of metrics.csv."""
+  train = {
+    name: float(value) for name, value in metrics['client_work']['train'].items()
+  }
+  if train['num_examples'] == 0:
+    train['loss'] = math.nan
+  result = {'train_loss': train.pop('loss'), 'num_clients': num_clients, **train}
+  if isinstance(metrics['aggregator'], collections.abc.Mapping):
+    result |= {
+      name: float(value)
+      for name, value in metrics['aggregator'].items()
+      if np.ndim(value) == 0
+    }
+  epsilon = ledger.epsilon()
+  if epsilon is not None:
+    result['epsilon'] = epsilon
+  return result
+
+
+def _weights(program: Program, state: Any) -> list[np.ndarray]:
+  """Returns the trainable weights of a state."""
+  weights = program.process.get_model_weights(state)
+  return [np.asarray(weight) for weight in weights.trainable]
+
+
+def _is_due(round_number: int, every: int, last: int) -> bool:
+  return round_number % every == 0 or round_number == last
+
+
+def _save(
+  kept: checkpoints.Checkpoints,
+  round_number: int,
+  state: Any,
+  ledger: ledger_lib.Ledger,
+) -> None:
+  kept.save(checkpoints.Checkpoint(round_number, state, {'ledger': ledger.to_json()}))
