@@ -7,7 +7,6 @@ imports TensorFlow, so that `--help` and argument errors answer at once.
 """
 
 import dataclasses
-import math
 import types
 import typing
 from collections.abc import Sequence
@@ -130,7 +129,7 @@ def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> b
     return False
   if field.metadata['choices'] is not None:
     return element in field.metadata['choices']
-  if element_type is float and math.isnan(element):
+  if element != element:  # NaN, which the range of no setting includes.
     return False
   within = {
     'low': lambda bound: element >= bound,

@@ -231,7 +231,7 @@ def test_generation_is_fast():
   data = embedded.build(seed=0)
   start = time.process_time()
   num_words = sum(len(line.split()) for line in _lines(data.train))
-  # Idle machines make three times as many.
+  # An idle core makes two to three times as many.
   assert num_words / (time.process_time() - start) > 100_000
 
 

@@ -107,3 +107,8 @@ def test_vocabulary_axes_are_those_with_a_slice_per_token(model):
     if 23 in shape
   }
   assert model.vocabulary_axes == expected
+
+
+def test_trimming_drops_only_padding():
+  tokens = np.array([[5, 6, 7, 0, 0], [5, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32)
+  np.testing.assert_array_equal(language_models.trim(tokens), [[5, 6, 7], [5, 0, 0]])

@@ -5,6 +5,7 @@ same object from which the ledger is charged.
 """
 
 import collections
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -94,7 +95,7 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     return tff.templates.AggregationProcess(initialize, next_round)
 
 
-def clip_update(update, clip: tf.Tensor) -> collections.OrderedDict:
+def clip_update(update: Any, clip: tf.Tensor) -> collections.OrderedDict:
   """Bounds one client's contribution; runs on the client.
 
   Args:
@@ -129,7 +130,7 @@ class _Noise:
     self._round_seed = tf.stack([tf.constant(seed, tf.int32), round_number])
     self._num_streams = 0
 
-  def add(self, value, scale: float, clip):
+  def add(self, value: Any, scale: float, clip: tf.Tensor | float) -> Any:
     """Adds noise of standard deviation `scale * clip` to each tensor of `value`."""
     if scale == 0:
       return value

@@ -30,14 +30,29 @@ def windows(posts: Sequence[np.ndarray], max_length: int) -> list[np.ndarray]:
   ]
 
 
-def pad(sequences: Sequence[np.ndarray]) -> Batch:
-  """Stacks windows into inputs and targets, padded to the longest of them."""
-  length = max(len(sequence) for sequence in sequences)
-  tokens = np.full((len(sequences), length), tokenizers.PAD_ID, np.int32)
-  for row, sequence in zip(tokens, sequences, strict=True):
-    row[: len(sequence)] = sequence
-  inputs, targets = tokens[:, :-1], tokens[:, 1:]
-  return np.ascontiguousarray(inputs), np.ascontiguousarray(targets)
+def pad(
+  sequences: Sequence[np.ndarray],
+  num_rows: int | None = None,
+  length: int | None = None,
+) -> Batch:
+  """Stacks windows into inputs and targets, padded at the end.
+
+  Args:
+    sequences: Windows, each int32 [2 or more].
+    num_rows: Rows of the batch, those beyond the windows empty; by default none.
+    length: Predictions in a row; by default those of the longest window.
+
+  Returns:
+    Inputs and targets; where a target is padding, its input is too.
+  """
+  num_rows = len(sequences) if num_rows is None else num_rows
+  length = max(map(len, sequences)) - 1 if length is None else length
+  inputs = np.full((num_rows, length), tokenizers.PAD_ID, np.int32)
+  targets = np.full((num_rows, length), tokenizers.PAD_ID, np.int32)
+  for row, sequence in enumerate(sequences):
+    inputs[row, : len(sequence) - 1] = sequence[:-1]
+    targets[row, : len(sequence) - 1] = sequence[1:]
+  return inputs, targets
 
 
 def training_batches(
@@ -48,13 +63,21 @@ def training_batches(
   max_length: int,
   rng: np.random.Generator,
 ) -> list[Batch]:
-  """Makes a user's batches for one round, shuffled anew in each epoch."""
+  """Makes a user's batches for one round, shuffled anew in each epoch.
+
+  All batches of a user have one shape, which is what TFF sends fast; models cut
+  the padding off again (see `language_models.trim`).
+  """
   examples = windows(posts, max_length)
+  if not examples:
+    return []
+  shape = min(batch_size, len(examples)), max(map(len, examples)) - 1
   batches = []
   for _ in range(num_epochs):
     order = rng.permutation(len(examples))
     for start in range(0, len(order), batch_size):
-      batches.append(pad([examples[i] for i in order[start : start + batch_size]]))
+      rows = [examples[i] for i in order[start : start + batch_size]]
+      batches.append(pad(rows, *shape))
   return batches
 
 

@@ -15,7 +15,8 @@ def from_language_model(
 ) -> tff.learning.models.FunctionalModel:
   """Makes the TFF model of next-token prediction.
 
-  Batches are pairs of inputs and targets, each int32 [batch, time]. Training
+  Batches are pairs of inputs and targets, each int32 [batch, time], padded at the
+  end; the model sees them without padding that all rows share. Training
   metrics: `loss` (mean over all tokens), `num_tokens`, `num_examples` and
   `contributing_clients`, the clients that had data and whose update was finite
   (TFF drops the metrics of the others).
@@ -32,11 +33,11 @@ def from_language_model(
   def predict_on_batch(weights, tokens, training):
     del training  # There is no dropout.
     trainable, _ = weights
-    return model.logits(trainable, tokens)
+    return model.logits(trainable, language_models.trim(tokens))
 
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
-    return language_models.next_token_loss(output, label)
+    return language_models.next_token_loss(output, language_models.trim(label))
 
   tokens_spec = tf.TensorSpec([None, None], tf.int32)
   return tff.learning.models.FunctionalModel(
@@ -66,7 +67,7 @@ def _update_metrics(state, labels, batch_output, sample_weight=None):
   return collections.OrderedDict(
     loss=(loss_sum + batch_output.loss * num_tokens, loss_tokens + num_tokens),
     num_tokens=state['num_tokens'] + num_tokens,
-    num_examples=state['num_examples'] + tf.cast(tf.shape(labels)[0], tf.float32),
+    num_examples=state['num_examples'] + tf.cast(batch_output.num_examples, tf.float32),
     contributing_clients=tf.constant(1.0),
   )
 

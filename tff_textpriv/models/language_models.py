@@ -168,6 +168,21 @@ def next_token_loss(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
   return tf.math.divide_no_nan(tf.reduce_sum(losses * mask), tf.reduce_sum(mask))
 
 
+def trim(tokens: tf.Tensor) -> tf.Tensor:
+  """Cuts a batch to its longest row and drops empty rows.
+
+  Args:
+    tokens: Integer tensor [batch, time]; rows are padded at the end, and rows of
+      padding alone come last.
+
+  Returns:
+    The upper left part that holds all tokens.
+  """
+  lengths = tf.reduce_sum(tf.cast(token_mask(tokens), tf.int32), axis=1)
+  num_rows = tf.reduce_sum(tf.cast(lengths > 0, tf.int32))
+  return tokens[:num_rows, : tf.reduce_max(lengths)]
+
+
 def token_mask(targets: tf.Tensor) -> tf.Tensor:
   """Returns 1.0 for every target that is a token and 0.0 for padding."""
   # `!=` compares identities, not values, while TFF builds a graph.

@@ -15,7 +15,6 @@ import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2, executor_pb2_grpc
 from tensorflow_federated.python.core.impl.executors import (
   executor_base,
-  executors_errors,
   value_serialization,
 )
 
@@ -37,7 +36,7 @@ _DISPOSE_SECONDS = 5.0
 
 
 class ComputationError(RuntimeError):
-  """The worker could not carry out a computation, and would fail again."""
+  """The worker answered that it could not carry out a computation."""
 
 
 class Connection(tff.framework.ExecutorFactory):
@@ -112,17 +111,18 @@ class Connection(tff.framework.ExecutorFactory):
 
   @contextlib.contextmanager
   def _clear_errors(self) -> Iterator[None]:
-    """Replaces the errors after which TFF would repeat a call for ever.
+    """Turns gRPC's errors into ours, which say what matters in one sentence.
 
-    A worker that is gone is for the caller to replace, and the other kind (a
-    failed precondition inside a computation) would only come again.
+    The errors of a worker that is gone, or new and does not know its executors,
+    must not get out for another reason: TFF would repeat the call for ever.
     """
     try:
       yield
-    except executors_errors.RetryableGRPCError as error:
-      if error.code() is grpc.StatusCode.UNAVAILABLE:
-        raise self._lost_error() from error
-      raise ComputationError(error.details()) from error
+    except tff.framework.RetryableError as error:
+      raise self._lost_error() from error
+    except grpc.RpcError as error:
+      details = error.details() if isinstance(error, grpc.Call) else str(error)
+      raise ComputationError(details) from error
 
 
 class _Stub(tff.framework.RemoteExecutorGrpcStub):

@@ -23,6 +23,10 @@ from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 from tensorflow_federated.python.core.impl.types import type_analysis, type_conversions
 
 
+class UnsplittableError(ValueError):
+  """A computation that several workers cannot share."""
+
+
 class SpreadContext(tff.framework.SyncContext):
   """Executes computations on several workers; results do not depend on timing."""
 
@@ -42,8 +46,17 @@ class SpreadContext(tff.framework.SyncContext):
     if num_clients == 0:
       run = self._contexts[0].invoke(comp, arg)
     else:
-      run = self._spread(self._compiler.compile(comp), arg, num_clients)
+      run = self._spread(self._compile(comp), arg, num_clients)
     return self._runner.run_coro_and_return_result(run)
+
+  def _compile(self, comp: tff.Computation) -> tff.framework.MergeableCompForm:
+    try:
+      return self._compiler.compile(comp)
+    except (TypeError, ValueError) as error:
+      raise UnsplittableError(
+        'This computation cannot be spread over several workers, because it does not'
+        ' come down to one aggregation over the clients; use --num_workers=1.'
+      ) from error
 
   async def _spread(
     self, form: tff.framework.MergeableCompForm, arg: Any, num_clients: int

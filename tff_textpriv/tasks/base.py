@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from tff_textpriv import flags
@@ -56,19 +56,15 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
       f'--algo={name} does not train a {task.kind.replace("_", " ")}; the task '
       f'{task.name} goes with {", ".join(_names(task))}'
     )
-  groups = [
-    task.settings,
-    algorithm.settings,
-    algorithm.privacy,
-    training_settings.RunSettings,
-    training_settings.MachineSettings,
-  ]
-  _refuse_foreign(given, [group for group in groups if group is not None], algorithm)
-  task_settings, algorithm_settings, privacy_settings, run, machine = (
-    None if group is None else flags.make(group, given) for group in groups
-  )
+  _refuse_foreign(given, task, algorithm)
   return experiment_lib.Experiment(
-    task, algorithm, task_settings, algorithm_settings, privacy_settings, run, machine
+    task,
+    algorithm,
+    flags.make(task.settings, given),
+    flags.make(algorithm.settings, given),
+    flags.make(algorithm.privacy, given) if algorithm.privacy else None,
+    flags.make(training_settings.RunSettings, given),
+    flags.make(training_settings.MachineSettings, given),
   )
 
 
@@ -111,13 +107,22 @@ def _names(task: experiment_lib.Task) -> list[str]:
 
 
 def _refuse_foreign(
-  given: dict[str, str],
-  groups: Sequence[type[settings_lib.Settings]],
-  algorithm: registry.Algorithm,
+  given: Mapping[str, str], task: experiment_lib.Task, algorithm: registry.Algorithm
 ) -> None:
   """Raises `UsageError` if a flag of another algorithm was given."""
-  own = {field.name for group in groups for field in dataclasses.fields(group)}
-  for name in given.keys() - own - {'algo'}:
+  own = {'algo'}.union(
+    *(
+      _flag_names(group)
+      for group in (
+        task.settings,
+        algorithm.settings,
+        algorithm.privacy,
+        training_settings.RunSettings,
+        training_settings.MachineSettings,
+      )
+    )
+  )
+  for name in sorted(given.keys() - own):
     owners = [
       other.name
       for other in registry.ALGORITHMS.values()

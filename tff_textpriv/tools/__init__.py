@@ -1,1 +1,1 @@
-"""Commands around a run: plan its privacy, check the machine, prepare data."""
+"""Command-line tools beside training; each runs as `python -m`."""

@@ -46,7 +46,7 @@ _DATA_SETS = (
   'stackexchange',
   'wikitext-2',
 )
-_REINSTALL = 'install again with `make install` in a checkout'
+_REINSTALL = 'install requirements.lock again, with `pip install --no-deps -r`'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ def main(settings: DoctorSettings) -> int:
   for check in run_checks(settings):
     checks.append(check)
     if settings.format == 'text':
-      print(f'{check.status:8} {check.name:22} {check.message}', flush=True)
+      print(f'{check.status:8} {check.name:28} {check.message}', flush=True)
   healthy = all(check.status != 'problem' for check in checks)
   if settings.format == 'json':
     found = [dataclasses.asdict(check) for check in checks]
@@ -195,21 +195,32 @@ def check_leftovers() -> Check:
   return Check(
     'leftover workers',
     'warning',
-    f'process {listed}: TFF workers that no running Python program started; if you do'
-    f' not need them, `kill {listed}`',
+    f'process {listed}: TFF workers whose program has ended; `kill {listed}` ends them',
   )
 
 
-def _is_orphan(process: psutil.Process) -> bool:
-  """Tells whether a worker's parent is something other than Python.
+def _is_orphan(worker: psutil.Process) -> bool:
+  """Tells whether a worker of this user lost the program that started it.
 
-  A process whose parent ended is handed to init or another reaper.
+  A process whose parent ended is handed to another one. Those that start workers
+  have TensorFlow loaded; our own workers lead a session and cannot be orphaned.
   """
   try:
-    parent = process.parent()
-    return parent is None or 'python' not in Path(parent.exe()).name
-  except psutil.Error:  # It ended meanwhile, or is another user's.
+    ours = os.getsid(worker.pid) == worker.pid
+    if ours or worker.uids().real != os.getuid():
+      return False
+    parent = worker.parent()
+    return parent is None or not _has_tensorflow(parent)
+  except (psutil.NoSuchProcess, ProcessLookupError):  # It ended meanwhile.
     return False
+
+
+def _has_tensorflow(process: psutil.Process) -> bool:
+  try:
+    libraries = process.memory_maps()
+  except psutil.AccessDenied:  # Someone else's program, such as init.
+    return False
+  return any(Path(each.path).name.startswith('libtensorflow') for each in libraries)
 
 
 def check_engine() -> Iterator[Check]:
@@ -218,13 +229,18 @@ def check_engine() -> Iterator[Check]:
   A child, because a broken binary package can take the whole process with it.
   """
   names = [f'import {name}' for name in _MODULES] + ['TFF worker']
-  child = subprocess.run(
-    [sys.executable, '-c', _PROBE],
-    capture_output=True,
-    text=True,
-    timeout=_PROBE_SECONDS,
-    env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
-  )
+  try:
+    child = subprocess.run(
+      [sys.executable, '-c', _PROBE],
+      capture_output=True,
+      text=True,
+      timeout=_PROBE_SECONDS,
+      env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    )
+  except subprocess.TimeoutExpired:
+    message = f'no answer within {_PROBE_SECONDS} s: is the machine overloaded?'
+    yield Check('imports and TFF worker', 'problem', message)
+    return
   answers = [json.loads(line) for line in child.stdout.splitlines() if line[:1] == '{']
   for name, answer in zip(names, answers, strict=False):
     if 'error' in answer:
@@ -242,6 +258,7 @@ def check_engine() -> Iterator[Check]:
 
 def probe() -> None:
   """Imports each module, runs a computation; prints a line of JSON for each."""
+  answer: dict[str, float | str]
   for step in [*_MODULES, None]:
     start = time.monotonic()
     try:

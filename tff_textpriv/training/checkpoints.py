@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +102,7 @@ class Checkpoints:
     return self._runner.run(self._manager.get_versions()) or []
 
 
-def _checked(leaves, expected) -> list[np.ndarray]:
+def _checked(leaves: Sequence[Any], expected: Sequence[Any]) -> list[np.ndarray]:
   """Raises `ValueError` unless the leaves have the expected shapes and types."""
   found = [(leaf.shape, leaf.dtype) for leaf in leaves]
   wanted = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in expected]

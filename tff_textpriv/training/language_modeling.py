@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,11 +11,14 @@ from tff_textpriv import randomness
 from tff_textpriv.datasets import batching, clients, encoded
 from tff_textpriv.iterative_processes import learning_model
 from tff_textpriv.models import language_models
-from tff_textpriv.privacy import card, plans
+from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, execution
 from tff_textpriv.text import subword, tokenizers
 from tff_textpriv.training import evaluation, experiment, output, program, settings
+
+# What a ledger without a guarantee is opened with; no figure comes of it.
+_NOMINAL_DELTA = 1e-6
 
 
 def run(chosen: experiment.Experiment) -> int:
@@ -58,7 +62,8 @@ def run(chosen: experiment.Experiment) -> int:
           plan,
           chosen.run.seed,
         ),
-        cohort=lambda number: workbench.client_batches(sampler.cohort(number), number),
+        sampler=sampler,
+        client_data=workbench.client_batches,
         evaluate=lambda weights: workbench.evaluate(weights, 'validation'),
         plan=plan,
         total_rounds=chosen.run.total_rounds,
@@ -110,7 +115,7 @@ class _Workbench:
     )
 
   def client_batches(
-    self, client_ids: list[str], round_number: int
+    self, client_ids: Sequence[str], round_number: int
   ) -> list[list[batching.Batch]]:
     """Makes the batches of a round's clients."""
     algorithm = self._chosen.algorithm_settings
@@ -127,7 +132,7 @@ class _Workbench:
       for client_id in client_ids
     ]
 
-  def evaluate(self, weights: list[np.ndarray], group: str) -> dict[str, float]:
+  def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` users."""
     users = self._held_out[group]
     most = self._chosen.task_settings.max_eval_users
@@ -150,7 +155,7 @@ def _plan(chosen: experiment.Experiment, population: int) -> plans.CentralDpPlan
     rounds=chosen.run.total_rounds,
   )
   if chosen.task_settings.tokenizer_source == 'oracle' and plan.claim:
-    raise plans.PrivacyError(
+    raise mechanism.PrivacyError(
       '--tokenizer_source=oracle trains the tokenizer on users’ text, which no noise '
       'protects: there is no privacy figure to claim. For a comparison, add '
       '--privacy_claim=false.'
@@ -167,6 +172,7 @@ def _tokenizer(
   file = folder / 'tokenizers' / 'initial.model'
   if file.exists():
     return subword.SubwordTokenizer(file.read_bytes())
+  texts: Iterator[str]
   if task.tokenizer_source == 'oracle':
     texts = (text for user in data.train.client_ids for text in data.train.read(user))
   elif data.public_text is not None:
@@ -186,7 +192,11 @@ def _opening_ledger(
   chosen: experiment.Experiment, plan: plans.CentralDpPlan | None
 ) -> ledger_lib.Ledger:
   """Opens the ledger with what is settled before the first round."""
-  ledger = ledger_lib.Ledger()
+  ledger = (
+    ledger_lib.Ledger(_NOMINAL_DELTA)
+    if plan is None
+    else ledger_lib.Ledger(plan.delta, plan.accountant)
+  )
   if plan is None:
     ledger.note_no_guarantee(
       chosen.algorithm.name, 'updates are averaged without clipping and without noise'
@@ -218,9 +228,15 @@ def _say_what_runs(
   print(
     f'  rounds    {chosen.run.total_rounds} of {chosen.run.clients_per_round} users'
   )
-  print(f'  privacy   {plan.summary() if plan else "no formal guarantee"}')
-  for warning in plan.warnings if plan else ():
-    print(f'  warning   {warning}')
+  if plan is None:
+    print('  privacy   no formal guarantee')
+    return
+  print(
+    f'  privacy   clip {plan.clip:g}, noise multiplier {plan.noise_multiplier:.4g}, '
+    f'{plan.sampling} cohorts of {plan.cohort:,} in {plan.population:,} users'
+  )
+  for warning in plan.warnings:
+    print(f'  note      {warning}')
 
 
 def _finish(
@@ -243,7 +259,7 @@ def _finish(
   results = {
     'rounds': outcome.rounds_done,
     'ended': outcome.ended,
-    'epsilon': outcome.ledger.epsilon(),
+    'epsilon': privacy['epsilon'],
     **{f'test_{name}': value for name, value in metrics.items()},
   }
   output.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import plans
-from tff_textpriv.runtime import execution, worker_process
+from tff_textpriv.privacy import mechanism, plans
+from tff_textpriv.runtime import cohorts, execution, worker_process
 from tff_textpriv.training import checkpoints, stopping
 from tff_textpriv.training import progress as progress_lib
 
@@ -28,7 +28,8 @@ class Program:
 
   Attributes:
     process: The iterative process.
-    cohort: Gives the client data sets of a round.
+    sampler: Draws the users of each round.
+    client_data: Gives the data sets of these users in that round.
     evaluate: Measures model weights on the validation users.
     plan: The privacy plan that is charged each round; `None` without one.
     total_rounds: How many rounds to train.
@@ -37,12 +38,20 @@ class Program:
   """
 
   process: tff.learning.templates.LearningProcess
-  cohort: Callable[[int], Sequence[Any]]
+  sampler: cohorts.CohortSampler
+  client_data: Callable[[Sequence[str], int], Sequence[Any]]
   evaluate: Callable[[Sequence[np.ndarray]], dict[str, float]]
   plan: plans.CentralDpPlan | None
   total_rounds: int
   rounds_per_eval: int
   rounds_per_checkpoint: int
+
+  def __post_init__(self) -> None:
+    if self.plan is not None and self.plan.sampling != self.sampler.sampling:
+      raise mechanism.PrivacyError(
+        f'cohorts are drawn by {self.sampler.sampling} sampling, and the privacy plan '
+        f'accounts for {self.plan.sampling} sampling: its figure would be false'
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +111,8 @@ def train(
           break
         round_number += 1
         started = time.monotonic()
-        cohort = program.cohort(round_number)
+        users = program.sampler.cohort(round_number)
+        cohort = program.client_data(users, round_number)
         output = _next(program.process, state, cohort, runtime)
         state = output.state
         if program.plan is not None:
@@ -134,7 +144,12 @@ def _releases(folder: pathlib.Path) -> tff.program.ReleaseManager:
   )
 
 
-def _next(process, state, cohort, runtime: execution.Runtime):
+def _next(
+  process: tff.learning.templates.LearningProcess,
+  state: Any,
+  cohort: Sequence[Any],
+  runtime: execution.Runtime,
+) -> tff.learning.templates.LearningProcessOutput:
   """Runs one round; a worker that dies is replaced and the round repeated."""
   for deaths in range(1, _MAX_WORKER_DEATHS + 1):
     try:
@@ -164,7 +179,7 @@ def _round_metrics(
       if np.ndim(value) == 0
     }
   epsilon = ledger.epsilon()
-  if epsilon is not None:
+  if math.isfinite(epsilon):
     result['epsilon'] = epsilon
   return result
 

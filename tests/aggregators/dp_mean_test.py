@@ -1,0 +1,170 @@
+"""The private mean: its clipping is exact and its noise is what the plan says."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import dp_mean
+from tff_textpriv.privacy import plans
+
+_DIMENSIONS = 40_000
+_VALUE_TYPE = tff.to_type(
+  collections.OrderedDict(a=(np.float32, [_DIMENSIONS - 10]), b=(np.float32, [2, 5]))
+)
+
+
+def _plan(**changes) -> plans.CentralDpPlan:
+  plan = plans.CentralDpPlan(
+    sampling='poisson',
+    population=1000,
+    cohort=20,
+    simulated_population=1000,
+    simulated_cohort=20,
+    rounds=10,
+    clip=0.5,
+    noise_multiplier=2.0,
+    delta=1e-5,
+  )
+  return dataclasses.replace(plan, **changes)
+
+
+def _update(vector: np.ndarray):
+  vector = vector.astype(np.float32)
+  return collections.OrderedDict(a=vector[:-10], b=vector[-10:].reshape(2, 5))
+
+
+def _flat(update) -> np.ndarray:
+  return np.concatenate([np.ravel(update['a']), np.ravel(update['b'])])
+
+
+def _clients(count: int, norm: float, seed: int = 0):
+  rng = np.random.default_rng(seed)
+  vectors = rng.normal(size=(count, _DIMENSIONS))
+  vectors *= norm / np.linalg.norm(vectors, axis=1, keepdims=True)
+  return [_update(vector) for vector in vectors]
+
+
+def _run(plan, clients, rounds=1, seed=0):
+  process = dp_mean.DpMeanFactory(plan, seed).create(_VALUE_TYPE)
+  state, outputs = process.initialize(), []
+  for _ in range(rounds):
+    outputs.append(process.next(state, clients))
+    state = outputs[-1].state
+  return outputs
+
+
+def test_the_aggregate_has_the_type_of_an_update(tff_runtime):
+  process = dp_mean.DpMeanFactory(_plan(), 0).create(_VALUE_TYPE)
+  assert process.next.type_signature.result.result == tff.FederatedType(
+    _VALUE_TYPE, tff.SERVER
+  )
+  assert not process.is_weighted
+
+
+def test_without_noise_it_is_the_mean_of_clipped_updates(tff_runtime):
+  plan = _plan(noise_multiplier=0.0)
+  short, long = _clients(5, norm=0.25), _clients(5, norm=8.0, seed=1)
+  (output,) = _run(plan, [*short, *long])
+  expected = sum(_flat(u) for u in short) + sum(_flat(u) * 0.5 / 8 for u in long)
+  # The planned cohort of 20 divides, not the 10 clients that came.
+  np.testing.assert_allclose(_flat(output.result), expected / 20, atol=1e-8)
+
+
+@pytest.mark.parametrize('norm', [0.0, 1e-20, 0.5, 3.0, 1e18, 1e30])
+def test_no_contribution_is_longer_than_the_clip(norm):
+  (update,) = _clients(1, norm)
+  clipped = dp_mean.clip_update(update, tf.constant(0.5))
+  length = np.linalg.norm(_flat(clipped['update']).astype(np.float64))
+  assert length <= 0.5 * (1 + 1e-6)
+  if norm < 1e17:
+    assert length == pytest.approx(min(norm, 0.5), rel=1e-5)
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
+def test_updates_that_are_not_finite_count_as_zero_and_are_counted(tff_runtime, bad):
+  good = _clients(3, norm=0.25)
+  broken = _clients(1, norm=0.25)[0]
+  broken['b'][1, 2] = bad
+  (output,) = _run(_plan(noise_multiplier=0.0), [*good, broken])
+  np.testing.assert_allclose(
+    _flat(output.result), sum(_flat(u) for u in good) / 20, atol=1e-8
+  )
+  assert output.measurements['non_finite_clients'] == 1
+
+
+def _noise_is_as_planned(noise: np.ndarray, stddev: float) -> bool:
+  """Mean, variance, kurtosis and the neighbours' correlation, within 5 standard errors."""
+  n = noise.size
+  scaled = noise / stddev
+  return bool(
+    abs(scaled.mean()) < 5 / np.sqrt(n)
+    and abs(scaled.var() - 1) < 5 * np.sqrt(2 / n)
+    and abs((scaled**4).mean() - 3) < 5 * np.sqrt(96 / n)
+    and abs((scaled[1:] * scaled[:-1]).mean()) < 5 / np.sqrt(n)
+  )
+
+
+@pytest.mark.parametrize('source', ['seeded', 'system'])
+def test_noise_has_the_planned_distribution_and_a_wrong_scale_is_caught(
+  tff_runtime, source
+):
+  plan = _plan(noise_source=source)
+  (output,) = _run(plan, _clients(2, norm=0.0))
+  noise = _flat(output.result)
+  # On the sum: z * clip = 2 * 0.5; the mean divides by the cohort of 20.
+  assert _noise_is_as_planned(noise, 2 * 0.5 / 20)
+  # The broken twins: noise that forgot the clip, or was 5% too small.
+  assert not _noise_is_as_planned(noise, 2 / 20)
+  assert not _noise_is_as_planned(noise * 0.95, 2 * 0.5 / 20)
+
+
+def test_noise_of_a_larger_accounted_cohort_is_scaled_down(tff_runtime):
+  plan = _plan(population=100_000, cohort=2000)
+  (output,) = _run(plan, _clients(2, norm=0.0))
+  # The mean's noise is that of the accounted deployment: z * clip / 2000.
+  assert _noise_is_as_planned(_flat(output.result), 2 * 0.5 / 2000)
+
+
+def test_noise_is_a_function_of_seed_and_round(tff_runtime):
+  clients = _clients(1, norm=0.0)
+  first = _run(_plan(), clients, rounds=2, seed=1)
+  again = _run(_plan(), clients, rounds=2, seed=1)
+  other = _run(_plan(), clients, rounds=1, seed=2)
+  for ours, theirs in zip(first, again, strict=True):
+    np.testing.assert_array_equal(_flat(ours.result), _flat(theirs.result))
+  streams = [_flat(first[0].result), _flat(first[1].result), _flat(other[0].result)]
+  # Different rounds and seeds are uncorrelated: 5 standard errors of n products.
+  correlation = np.corrcoef(streams)[~np.eye(3, dtype=bool)]
+  assert np.abs(correlation).max() < 5 / np.sqrt(_DIMENSIONS)
+
+
+def test_system_noise_does_not_repeat(tff_runtime):
+  outputs = _run(_plan(noise_source='system'), _clients(1, norm=0.0), rounds=2)
+  assert not np.array_equal(_flat(outputs[0].result), _flat(outputs[1].result))
+
+
+def test_adaptive_clipping_finds_the_quantile_of_the_norms(tff_runtime):
+  adaptive = plans.AdaptiveClipping(quantile=0.5, learning_rate=0.5, count_stddev=1e-3)
+  plan = _plan(noise_multiplier=1e-4, adaptive=adaptive, clip=8.0)
+  norms = np.linspace(0.1, 2.0, 20)
+  clients = [_clients(1, norm, seed=i)[0] for i, norm in enumerate(norms)]
+  outputs = _run(plan, clients, rounds=40)
+  clips = [float(output.measurements['clip']) for output in outputs]
+  assert clips[0] == 8.0
+  # First step: all norms are below 8, so the clip shrinks by exp(-0.5 * (1 - 0.5)).
+  assert clips[1] == pytest.approx(8 * np.exp(-0.25), rel=1e-3)
+  assert 0.9 < clips[-1] < 1.2
+
+
+def test_adaptive_clipping_adds_the_noise_of_its_share(tff_runtime):
+  adaptive = plans.AdaptiveClipping(quantile=0.5, learning_rate=0.2, count_stddev=2.0)
+  plan = _plan(noise_multiplier=2.0, adaptive=adaptive)
+  (output,) = _run(plan, _clients(2, norm=0.0))
+  # z_value = (2^-2 - (2 * 2)^-2)^-1/2 = 2.3094: more noise on the update, because the
+  # count spends a part of the budget.
+  assert _noise_is_as_planned(_flat(output.result), 2.3094 * 0.5 / 20)
+  assert not _noise_is_as_planned(_flat(output.result), 2.0 * 0.5 / 20)

@@ -1,0 +1,156 @@
+"""The algorithms as TFF processes: types, equalities between them, bad clients."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+import tree
+
+from tff_textpriv.datasets import batching
+from tff_textpriv.iterative_processes import fed_prox, learning_model, registry
+from tff_textpriv.models import language_models
+from tff_textpriv.privacy import plans
+
+_MODEL = language_models.LstmLanguageModel(30, 8, 8, 1, tied=True)
+_INITIAL = _MODEL.initial_weights(0)
+
+
+def _plan(**changes) -> plans.CentralDpPlan:
+  plan = plans.CentralDpPlan(
+    sampling='fixed',
+    population=5,
+    cohort=5,
+    simulated_population=5,
+    simulated_cohort=5,
+    rounds=3,
+    clip=float('inf'),
+    noise_multiplier=0.0,
+    delta=1e-5,
+  )
+  return dataclasses.replace(plan, **changes)
+
+
+def _clients(sizes=(3, 8, 5, 17, 1)):
+  rng = np.random.default_rng(0)
+  return [
+    batching.training_batches(
+      [rng.integers(4, 30, rng.integers(3, 9)).astype(np.int32) for _ in range(size)],
+      batch_size=4,
+      num_epochs=2,
+      max_length=10,
+      rng=rng,
+    )
+    for size in sizes
+  ]
+
+
+def _build(name, plan=None, **settings):
+  algorithm = registry.ALGORITHMS[name]
+  model = learning_model.from_language_model(_MODEL, _INITIAL)
+  return algorithm.build(model, algorithm.settings(**settings), plan, seed=0)
+
+
+def _train(process, clients, rounds=2):
+  state = process.initialize()
+  for _ in range(rounds):
+    output = process.next(state, clients)
+    state = output.state
+  weights = process.get_model_weights(state).trainable
+  return [np.asarray(weight) for weight in weights], output.metrics
+
+
+def _distance(one, other) -> float:
+  return max(np.abs(a - b).max() for a, b in zip(one, other, strict=True))
+
+
+def test_without_noise_and_clip_dp_fed_avg_equals_unweighted_fed_avg(tff_runtime):
+  shared = {'server_optimizer': 'sgd', 'server_learning_rate': 1.0}
+  private, _ = _train(_build('dp_fed_avg', _plan(), **shared), _clients())
+  plain, _ = _train(_build('fed_avg', client_weighting='uniform', **shared), _clients())
+  weighted, _ = _train(_build('fed_avg', **shared), _clients())
+  assert _distance(private, plain) < 1e-6
+  assert _distance(private, weighted) > 1e-4
+
+
+def test_without_proximal_term_fed_prox_equals_fed_avg(tff_runtime):
+  plain, _ = _train(_build('fed_avg'), _clients())
+  without, _ = _train(_build('fed_prox', proximal_strength=0.0), _clients())
+  strong, _ = _train(_build('fed_prox', proximal_strength=1.0), _clients())
+  assert _distance(plain, without) < 1e-6
+  assert _distance(strong, _INITIAL) < 0.9 * _distance(plain, _INITIAL)
+
+
+def test_the_proximal_step_is_the_gradient_of_the_proximal_loss():
+  sgd = tff.learning.optimizers.build_sgdm(0.1)
+  optimizer = fed_prox.ProximalOptimizer(sgd, strength=2.0)
+  weights, gradients = (tf.constant([1.0, -1.0]),), (tf.constant([0.5, 0.5]),)
+  state = optimizer.initialize((tf.TensorSpec([2], tf.float32),))
+  state, weights = optimizer.next(state, weights, gradients)
+  # At the start the pull is zero: w1 = w0 - 0.1 * 0.5.
+  np.testing.assert_allclose(weights[0], [0.95, -1.05])
+  state, weights = optimizer.next(state, weights, gradients)
+  # Then w2 = w1 - 0.1 * (0.5 + 2 * (w1 - w0)) and w1 - w0 = -0.05.
+  np.testing.assert_allclose(weights[0], [0.95 - 0.04, -1.05 - 0.04], rtol=1e-6)
+
+
+def test_fed_sgd_equals_one_step_on_the_mean_gradient(tff_runtime):
+  client = _clients(sizes=(4,))[0][:1]
+  sgd, _ = _train(_build('fed_sgd', server_learning_rate=0.5), [client], rounds=1)
+  # One client with one batch: FedAvg with the same step takes the same step.
+  average, _ = _train(_build('fed_avg', client_learning_rate=0.5), [client], rounds=1)
+  assert _distance(sgd, average) < 1e-6
+
+
+@pytest.mark.parametrize('name', list(registry.ALGORITHMS))
+def test_a_process_keeps_its_state_type_and_reports_its_metrics(tff_runtime, name):
+  plan = (
+    _plan(clip=0.5, noise_multiplier=1.0) if registry.ALGORITHMS[name].privacy else None
+  )
+  process = _build(name, plan)
+  assert isinstance(process, tff.learning.templates.LearningProcess)
+  state_type = process.initialize.type_signature.result
+  assert process.next.type_signature.parameter[0] == state_type
+  clients = _clients()
+  _, metrics = _train(process, clients, rounds=1)
+  train = metrics['client_work']['train']
+  assert train['contributing_clients'] == 5
+  assert train['num_examples'] == sum(
+    (x[:, 0] != 0).sum() for client in clients for x, _ in client
+  )
+  assert train['num_tokens'] == sum(
+    (y != 0).sum() for client in clients for _, y in client
+  )
+  assert train['loss'] == pytest.approx(np.log(30), rel=0.1)
+
+
+@pytest.mark.parametrize('name', list(registry.ALGORITHMS))
+def test_an_empty_cohort_leaves_the_model_finite(tff_runtime, name):
+  plan = (
+    _plan(clip=0.5, noise_multiplier=1.0) if registry.ALGORITHMS[name].privacy else None
+  )
+  weights, _ = _train(_build(name, plan), [], rounds=2)
+  assert all(np.isfinite(weight).all() for weight in weights)
+  if plan is None:
+    assert _distance(weights, _INITIAL) == 0
+
+
+def test_a_client_whose_training_blows_up_is_left_out_and_counted(tff_runtime):
+  rate = {'client_learning_rate': 0.5, 'client_weighting': 'uniform'}
+  process = _build('fed_avg', **rate)
+  state = process.initialize()
+  # Weights at the edge of float32 make every gradient overflow.
+  huge = tree.map_structure(lambda w: np.full_like(w, 1e38), state.global_model_weights)
+  broken = process.set_model_weights(state, huge)
+  output = process.next(broken, _clients())
+  assert output.metrics['client_work']['train']['contributing_clients'] == 0
+  kept = process.get_model_weights(output.state).trainable
+  assert all(np.isfinite(np.asarray(weight)).all() for weight in kept)
+
+
+def test_training_on_one_text_again_and_again_learns_it(tff_runtime):
+  weights, first = _train(_build('fed_avg', client_learning_rate=2.0), _clients(), 1)
+  weights, last = _train(_build('fed_avg', client_learning_rate=2.0), _clients(), 30)
+  first_loss = first['client_work']['train']['loss']
+  assert last['client_work']['train']['loss'] < 0.9 * first_loss

@@ -1,0 +1,286 @@
+"""Tests of executing TFF computations on one, several and other machines' workers."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.runtime import connection, spread
+from tff_textpriv.runtime.execution import execution
+from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
+from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
+
+_AT_CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
+_AT_SERVER = tff.FederatedType(np.int32, tff.SERVER)
+
+
+@tff.federated_computation(_AT_CLIENTS)
+def _total(values):
+  return tff.federated_sum(values)
+
+
+@tff.tensorflow.computation(np.int32)
+def _multiply(steps):
+  """Multiplies matrices `steps` times; returns its start, end and `steps`."""
+  with tf.control_dependencies([steps]):
+    start = tf.timestamp()
+  with tf.control_dependencies([start]):
+    matrix = tf.eye(200)
+  _, matrix = tf.while_loop(
+    lambda step, _: step < steps,
+    lambda step, matrix: (step + 1, tf.matmul(matrix, matrix)),
+    (0, matrix),
+  )
+  with tf.control_dependencies([matrix]):
+    return start, tf.timestamp(), tf.identity(steps)
+
+
+@tff.federated_computation(_AT_CLIENTS)
+def _multiply_at_clients(steps):
+  return tff.federated_map(_multiply, steps)
+
+
+@tff.federated_computation(_AT_CLIENTS, _AT_SERVER)
+def _total_and_factor(values, factor):
+  return tff.federated_sum(values), factor
+
+
+@tff.federated_computation(_AT_CLIENTS)
+def _total_of_differences_to_the_total(values):
+  total = tff.federated_broadcast(tff.federated_sum(values))
+  subtract = tff.tensorflow.computation(lambda x, y: x - y, (np.int32, np.int32))
+  return tff.federated_sum(tff.federated_map(subtract, (values, total)))
+
+
+def _linear_regression() -> tff.learning.templates.LearningProcess:
+  @tf.function
+  def predict(weights, x, training):
+    del training
+    return tf.matmul(x, weights[0][0])
+
+  @tf.function
+  def loss(output, label, sample_weight=None):
+    del sample_weight
+    return tf.reduce_mean(tf.square(output - label))
+
+  model = tff.learning.models.FunctionalModel(
+    initial_weights=((np.ones([3, 1], np.float32),), ()),
+    predict_on_batch_fn=predict,
+    loss_fn=loss,
+    input_spec=(
+      tf.TensorSpec([None, 3], tf.float32),
+      tf.TensorSpec([None, 1], tf.float32),
+    ),
+  )
+  return tff.learning.algorithms.build_weighted_fed_avg(
+    model,
+    client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
+    server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0, 0.9),
+  )
+
+
+def _cohort(num_clients: int, seed: int) -> list:
+  rng = np.random.default_rng(seed)
+
+  def batch() -> tuple[np.ndarray, np.ndarray]:
+    size = rng.integers(1, 6)
+    return (
+      rng.normal(size=[size, 3]).astype(np.float32),
+      rng.normal(size=[size, 1]).astype(np.float32),
+    )
+
+  return [[batch(), batch()] for _ in range(num_clients)]
+
+
+def _train(process) -> np.ndarray:
+  """Weights after rounds of sizes that are odd, below two, zero, and even."""
+  state = process.initialize()
+  for seed, size in enumerate([5, 1, 0, 4, 7]):
+    state = process.next(state, _cohort(size, seed)).state
+  (weights,) = process.get_model_weights(state).trainable
+  return weights
+
+
+def test_two_workers_train_the_same_model_as_one(tmp_path):
+  process = _linear_regression()
+  with execution(log_dir=tmp_path):
+    expected = _train(process)
+  assert np.abs(expected - 1).max() > 0.1
+  with execution(num_workers=2, log_dir=tmp_path):
+    np.testing.assert_allclose(_train(process), expected, atol=1e-5)
+
+
+def test_clients_results_keep_their_order_whoever_finishes_first(tmp_path):
+  steps = [3000, 1, 2]
+  with execution(num_workers=3, log_dir=tmp_path):
+    results = _multiply_at_clients(steps)
+  assert [int(each) for _, _, each in results] == steps
+  assert results[0][1] > results[1][1]
+
+
+@pytest.mark.parametrize('num_workers', [2, 3])
+def test_every_client_counts_once_wherever_it_stands_in_the_arguments(
+  tmp_path, num_workers
+):
+  with execution(num_workers=num_workers, log_dir=tmp_path):
+    for values in ([1, 2, 3, 4, 5], [4, 5], [6], []):
+      assert _total(values) == sum(values)
+      assert _total_and_factor(values, 7) == (sum(values), 7)
+
+
+def test_workers_work_at_the_same_time(tmp_path):
+  with execution(num_workers=2, log_dir=tmp_path):
+    _multiply_at_clients([1, 1])
+    (start_0, end_0, _), (start_1, end_1, _) = _multiply_at_clients([2000, 2000])
+  assert min(end_0, end_1) > max(start_0, start_1)
+
+
+def test_a_computation_of_dependent_sums_needs_one_worker(tmp_path):
+  with execution(log_dir=tmp_path):
+    assert _total_of_differences_to_the_total([1, 2]) == -3
+  with (
+    execution(num_workers=2, log_dir=tmp_path),
+    pytest.raises(spread.UnsplittableError, match='--num_workers=1'),
+  ):
+    _total_of_differences_to_the_total([1, 2])
+
+
+@pytest.mark.parametrize('num_clients', [1, 2, 3, 7, 12])
+@pytest.mark.parametrize('num_workers', [2, 3, 5])
+def test_a_cohort_is_cut_into_even_parts_none_of_them_empty(num_clients, num_workers):
+  cohort = list(range(num_clients))
+  parts = [cohort[part] for part in spread._slices(num_clients, num_workers)]
+  sizes = [len(part) for part in parts]
+  assert [client for part in parts for client in part] == cohort
+  assert len(parts) == min(num_clients, num_workers)
+  assert max(sizes) - min(sizes) <= 1
+
+
+def test_executors_of_ever_new_cohort_sizes_do_not_pile_up(tmp_path, monkeypatch):
+  held = set()
+  stub = connection._Stub
+
+  def get_executor(self, request):
+    answer = tff.framework.RemoteExecutorGrpcStub.get_executor(self, request)
+    held.add(answer.executor.id)
+    return answer
+
+  def dispose_executor(self, request, dispose=stub.dispose_executor):
+    answer = dispose(self, request)
+    held.discard(request.executor.id)
+    return answer
+
+  monkeypatch.setattr(stub, 'get_executor', get_executor)
+  monkeypatch.setattr(stub, 'dispose_executor', dispose_executor)
+  with execution(log_dir=tmp_path) as runtime:
+    for call in range(60):
+      size = 1 + call % 15
+      assert _total([1] * size) == size
+      assert len(held) <= connection.MAX_EXECUTORS
+    (worker,) = runtime.workers
+    assert worker.connection.executor_sizes == (12, 13, 14, 15)
+    assert len(held) == 4
+
+
+@pytest.mark.parametrize('error', [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_leaving_by_an_error_stops_workers_and_restores_the_context(tmp_path, error):
+  before = tff.framework.get_context_stack().current
+  with pytest.raises(error), execution(num_workers=2, log_dir=tmp_path) as runtime:
+    pids = [worker.process.pid for worker in runtime.workers]
+    assert all(psutil.pid_exists(pid) for pid in pids)
+    assert tff.framework.get_context_stack().current is not before
+    raise error
+  assert not any(psutil.pid_exists(pid) for pid in pids)
+  assert tff.framework.get_context_stack().current is before
+
+
+@pytest.mark.parametrize('num_workers', [1, 2])
+def test_ctrl_c_ends_a_long_computation_at_once(tmp_path, num_workers):
+  interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+  start = time.monotonic()
+  with (
+    pytest.raises(KeyboardInterrupt),
+    execution(num_workers=num_workers, log_dir=tmp_path) as runtime,
+  ):
+    pids = [worker.process.pid for worker in runtime.workers]
+    interrupt.start()
+    _multiply_at_clients([10**6] * 2)
+  assert time.monotonic() - start < 10
+  assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize('num_workers', [1, 2])
+def test_a_worker_that_dies_at_work_is_reported_and_can_be_replaced(
+  tmp_path, num_workers
+):
+  with execution(num_workers=num_workers, log_dir=tmp_path) as runtime:
+    pid = runtime.workers[-1].process.pid
+    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.raises(WorkerDiedError, match=f'{pid}.*SIGKILL(.|\n)*listening on'):
+      for _ in range(1000):
+        _multiply_at_clients([300] * 2)
+    runtime.restart()
+    assert runtime.workers[-1].process.pid != pid
+    assert _total([1, 2, 3]) == 6
+
+
+def test_an_error_inside_a_computation_says_what_went_wrong(tmp_path):
+  @tff.tensorflow.computation()
+  def read_a_folder():
+    return tf.io.read_file(str(tmp_path))
+
+  with (
+    execution(log_dir=tmp_path),
+    pytest.raises(connection.ComputationError, match='Is a directory'),
+  ):
+    read_a_folder()
+
+
+def test_workers_of_other_machines_are_used_and_left_running(tmp_path):
+  workers = [WorkerProcess(tmp_path / f'{index}.log') for index in range(2)]
+  try:
+    addresses = [f'localhost:{worker.port}' for worker in workers]
+    with execution(workers=addresses, log_dir=tmp_path / 'none'):
+      assert _total([1, 2, 3]) == 6
+    assert [worker.exit_code for worker in workers] == [None, None]
+    assert not (tmp_path / 'none').exists()
+    with execution(workers=addresses, log_dir=tmp_path):
+      workers[1].stop()
+      with pytest.raises(WorkerDiedError, match=addresses[1]):
+        _total([1, 2, 3])
+  finally:
+    for worker in workers:
+      worker.stop()
+
+
+def test_a_silent_address_is_named(tmp_path):
+  start = time.monotonic()
+  with (
+    pytest.raises(SettingsError, match='--workers=localhost:1: no TFF worker'),
+    execution(workers=['localhost:1'], log_dir=tmp_path, connect_seconds=0.5),
+  ):
+    pass
+  assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize('address', ['localhost', ':10000', 'host:', 'host:0', 'a:b'])
+def test_an_address_without_host_or_port_is_refused(tmp_path, address):
+  with (
+    pytest.raises(SettingsError, match='must be host:port'),
+    execution(workers=[address], log_dir=tmp_path),
+  ):
+    pass
+
+
+def test_local_and_other_workers_are_not_mixed(tmp_path):
+  with (
+    pytest.raises(IncompatibleSettingsError, match='--num_workers'),
+    execution(num_workers=2, workers=['localhost:1'], log_dir=tmp_path),
+  ):
+    pass

@@ -1,0 +1,255 @@
+"""Tests of starting and stopping a worker; none of them imports TensorFlow."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import psutil
+import pytest
+
+from tff_textpriv.runtime import worker_process
+from tff_textpriv.runtime.worker_process import (
+  PortInUseError,
+  WorkerDiedError,
+  WorkerProcess,
+)
+
+_PARENT = """
+import os, sys, threading, time
+from pathlib import Path
+from tff_textpriv.runtime.worker_process import WorkerProcess
+worker = WorkerProcess(Path(sys.argv[1]))
+print(worker.pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+def _runs(process: psutil.Process) -> bool:
+  # A zombie has ended; who reaps it after its parent's death is not ours to say.
+  return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def _ends(process: psutil.Process, seconds: float = 5.0) -> bool:
+  deadline = time.monotonic() + seconds
+  while time.monotonic() < deadline:
+    try:
+      if not _runs(process):
+        return True
+    except psutil.NoSuchProcess:
+      return True
+    time.sleep(0.02)
+  return False
+
+
+@pytest.fixture
+def parent(tmp_path):
+  """Starts a Python process that starts a worker and then runs a given ending."""
+  started = []
+
+  def start(ending: str) -> tuple[subprocess.Popen, psutil.Process]:
+    process = subprocess.Popen(
+      [sys.executable, '-c', _PARENT + ending, str(tmp_path / 'worker.log')],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.DEVNULL,
+      text=True,
+    )
+    started.append(process)
+    worker = psutil.Process(int(process.stdout.readline()))
+    started.append(worker)
+    assert worker.name() == 'worker_binary'
+    return process, worker
+
+  yield start
+  for process in started:
+    try:
+      process.kill()
+    except psutil.NoSuchProcess:
+      continue
+    if isinstance(process, subprocess.Popen):
+      process.communicate()
+
+
+@pytest.mark.parametrize(
+  ('ending', 'code'),
+  [
+    ('', 0),
+    ('raise RuntimeError', 1),
+    ('sys.exit(3)', 3),
+    ('os._exit(4)', 4),
+  ],
+  ids=['end', 'exception', 'sys.exit', 'os._exit'],
+)
+def test_no_worker_survives_the_end_of_its_parent(parent, ending, code):
+  process, worker = parent(ending)
+  process.stdin.write('\n')
+  process.stdin.flush()
+  assert process.wait(10) == code
+  assert _ends(worker)
+
+
+@pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_survives_a_signal_that_ends_its_parent(parent, sent):
+  process, worker = parent('')
+  process.send_signal(sent)
+  assert process.wait(10) == -sent
+  assert _ends(worker)
+
+
+def test_a_process_without_the_death_signal_would_survive(parent):
+  # The twin without protection: what the test above must be able to notice.
+  process, _ = parent(
+    textwrap.dedent("""
+      import subprocess
+      child = subprocess.Popen(['sleep', '30'])
+      print(child.pid, flush=True)
+      time.sleep(30)
+    """)
+  )
+  process.stdin.write('\n')
+  process.stdin.flush()
+  orphan = psutil.Process(int(process.stdout.readline()))
+  process.kill()
+  process.wait()
+  assert not _ends(orphan, 0.5)
+  orphan.kill()
+
+
+def test_a_worker_outlives_the_thread_that_asked_for_it(tmp_path):
+  workers = []
+  thread = threading.Thread(
+    target=lambda: workers.append(WorkerProcess(tmp_path / 'worker.log'))
+  )
+  thread.start()
+  thread.join()
+  process = psutil.Process(workers[0].pid)
+  assert not _ends(process, 0.5)
+  workers[0].stop()
+  assert not process.is_running()
+
+
+def test_the_launcher_does_not_start_a_worker_for_a_dead_parent():
+  result = subprocess.run(
+    [sys.executable, '-c', worker_process._LAUNCHER, '1', '/bin/echo', 'started'],
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 1
+  assert result.stdout == ''
+  assert 'parent process is gone' in result.stderr
+
+
+def test_a_worker_has_a_session_of_its_own_so_that_ctrl_c_misses_it(tmp_path):
+  worker = WorkerProcess(tmp_path / 'worker.log')
+  try:
+    assert os.getsid(worker.pid) == worker.pid != os.getsid(0)
+  finally:
+    worker.stop()
+
+
+def test_stop_reaps_the_worker_and_can_be_repeated(tmp_path):
+  worker = WorkerProcess(tmp_path / 'worker.log')
+  assert worker.exit_code is None
+  worker.stop()
+  worker.stop()
+  assert worker.exit_code == -signal.SIGTERM
+  assert not psutil.pid_exists(worker.pid)
+
+
+def test_the_log_is_private_and_appended_to(tmp_path):
+  log_file = tmp_path / 'logs' / 'worker.log'
+  log_file.parent.mkdir()
+  log_file.write_text('before\n')
+  WorkerProcess(log_file).stop()
+  assert stat.S_IMODE(log_file.stat().st_mode) == 0o600
+  text = log_file.read_text()
+  assert text.startswith('before\n')
+  assert 'listening on' in text
+
+
+def test_the_worker_gets_its_settings(tmp_path):
+  worker = WorkerProcess(
+    tmp_path / 'worker.log', max_concurrent_clients=3, num_threads=2
+  )
+  try:
+    process = psutil.Process(worker.pid)
+    assert process.cmdline()[1:] == [
+      f'--port={worker.port}',
+      '--max_concurrent_computation_calls=3',
+    ]
+    assert process.environ()['TF_NUM_INTRAOP_THREADS'] == '2'
+    assert process.environ()['TF_ENABLE_ONEDNN_OPTS'] == '1'
+  finally:
+    worker.stop()
+
+
+def test_a_port_in_use_is_refused(tmp_path):
+  # A second worker would start all the same and share the first one's port.
+  worker = WorkerProcess(tmp_path / 'worker.log')
+  try:
+    with pytest.raises(PortInUseError, match=f'port {worker.port} .* in use'):
+      WorkerProcess(tmp_path / 'other.log', worker.port)
+  finally:
+    worker.stop()
+
+
+def test_the_port_of_a_stopped_worker_can_be_used_at_once(tmp_path):
+  first = WorkerProcess(tmp_path / 'worker.log')
+  with socket.create_connection(('localhost', first.port)):
+    first.stop()
+  second = WorkerProcess(tmp_path / 'worker.log', first.port)
+  second.stop()
+  assert second.port == first.port
+
+
+def _use_instead_of_tffs_worker(monkeypatch, tmp_path, code: str) -> None:
+  program = tmp_path / 'fake_worker'
+  program.write_text(f'#!{sys.executable}\n{textwrap.dedent(code)}')
+  program.chmod(0o700)
+  monkeypatch.setattr(worker_process, 'worker_binary', lambda: program)
+
+
+def test_a_worker_that_crashes_at_once_is_reported_with_its_log(monkeypatch, tmp_path):
+  _use_instead_of_tffs_worker(
+    monkeypatch, tmp_path, "import sys; sys.exit('no such instruction')"
+  )
+  with pytest.raises(WorkerDiedError, match='exit code 1(.|\n)*no such instruction'):
+    WorkerProcess(tmp_path / 'worker.log')
+
+
+def test_a_worker_that_ignores_the_polite_signal_is_killed(monkeypatch, tmp_path):
+  _use_instead_of_tffs_worker(
+    monkeypatch,
+    tmp_path,
+    """
+    import signal, socket, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind(('', int(sys.argv[1].split('=')[1])))
+    server.listen()
+    time.sleep(60)
+    """,
+  )
+  monkeypatch.setattr(worker_process, '_GRACE_SECONDS', 0.2)
+  worker = WorkerProcess(tmp_path / 'worker.log')
+  worker.stop()
+  assert worker.exit_code == -signal.SIGKILL
+
+
+def test_the_runtime_is_imported_without_tensorflow():
+  subprocess.run(
+    [
+      sys.executable,
+      '-c',
+      'import sys, tff_textpriv.runtime.execution, tff_textpriv.tools.worker\n'
+      "assert 'tensorflow' not in sys.modules",
+    ],
+    check=True,
+  )

@@ -1,0 +1,282 @@
+"""The ledger: an append-only record of what a run has spent.
+
+It is part of the checkpoint, so that a run that was stopped and resumed knows
+everything that was released before. Counts only ever rise.
+"""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import dp_accounting
+
+from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy.central import CentralDpPlan
+from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+
+CENTRAL = 'central'
+LOCAL = 'local'
+POST_PROCESSING = 'post_processing'
+NO_GUARANTEE = 'no_guarantee'
+_KINDS = (CENTRAL, LOCAL, POST_PROCESSING, NO_GUARANTEE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """Something that was released, `count` times.
+
+  Attributes:
+    kind: 'central' (rounds of `mechanism`), 'local' (reports that users
+      randomized themselves), 'post_processing' (costs nothing) or 'no_guarantee'.
+    name: A short name, such as 'training rounds'.
+    description: A sentence about it.
+    count: How many times it happened.
+    mechanism: The mechanism of a central entry.
+    epsilon: Cost per time of a local entry.
+    delta: Delta per time of a local entry.
+  """
+
+  kind: str
+  name: str
+  description: str
+  count: int = 1
+  mechanism: SampledGaussian | None = None
+  epsilon: float = 0.0
+  delta: float = 0.0
+
+  def __post_init__(self) -> None:
+    if self.kind not in _KINDS or (self.kind == CENTRAL) != (
+      self.mechanism is not None
+    ):
+      raise PrivacyError(f'not a ledger entry: {self}')
+
+
+@dataclasses.dataclass
+class Ledger:
+  """What was spent so far, and what the next round would make of it.
+
+  Attributes:
+    delta: Delta of the guarantee as a whole.
+    accountant: 'rdp' or 'pld', of the headline figure.
+    entries: The record, in order of first appearance. Only the `charge_...`
+      and `note_...` methods write it.
+  """
+
+  delta: float
+  accountant: str = 'rdp'
+  entries: tuple[Entry, ...] = ()
+  _known: dict[Any, tuple[int, float]] = dataclasses.field(
+    default_factory=dict, init=False, repr=False, compare=False
+  )
+
+  def __post_init__(self) -> None:
+    if not 0 < self.delta < 1 or self.accountant not in calibration.ACCOUNTANTS:
+      raise PrivacyError(
+        f'no ledger for delta {self.delta} and accountant {self.accountant!r}'
+      )
+
+  def charge_round(self, plan: CentralDpPlan, name: str = 'training rounds') -> None:
+    """Records one more round of `plan`.
+
+    Raises:
+      PrivacyError: The round would exceed the plan's budget, its delta is not
+        the ledger's, or its neighbouring relation is not that of earlier rounds.
+    """
+    if self.would_exceed(plan):
+      raise PrivacyError(
+        f'one more round would exceed the budget of epsilon {plan.budget_epsilon:g}'
+      )
+    if plan.no_guarantee_reason is not None:
+      self.note_no_guarantee(name, plan.no_guarantee_reason)
+    self._add(self._round_entry(plan, name))
+
+  def charge_local(
+    self, name: str, description: str, epsilon: float, delta: float = 0.0
+  ) -> None:
+    """Records a report that each user randomized on the device.
+
+    It adds to the rest by basic composition: epsilons and deltas are summed. A
+    local guarantee is about what a user reports; that there is a report is not
+    hidden.
+
+    Args:
+      name: A short name, such as 'heavy hitters'.
+      description: A sentence about it.
+      epsilon: All that one user spends on it.
+      delta: Its delta; the rest of the ledger keeps what is left of the whole.
+
+    Raises:
+      PrivacyError: The cost is not a number, or leaves no delta for the rest.
+    """
+    if not 0 <= epsilon < math.inf:
+      raise PrivacyError(f'{name}: epsilon {epsilon} is not a number >= 0')
+    if not 0 <= delta < self._central_delta():
+      raise PrivacyError(
+        f'{name}: delta {delta:g} is not below the {self._central_delta():g} that '
+        "is left of the ledger's delta"
+      )
+    self._add(Entry(LOCAL, name, description, epsilon=epsilon, delta=delta))
+
+  def charge_post_processing(self, name: str, description: str) -> None:
+    """Records work on what was already released, which costs nothing."""
+    self._add(Entry(POST_PROCESSING, name, description))
+
+  def note_no_guarantee(self, name: str, why: str) -> None:
+    """Records a release without any guarantee: now the whole ledger has none."""
+    entry = Entry(NO_GUARANTEE, name, why)
+    if entry not in self.entries:
+      self.entries += (entry,)
+
+  @property
+  def no_guarantee_reasons(self) -> tuple[str, ...]:
+    """Why there is no guarantee; empty if there is one."""
+    return tuple(
+      f'{entry.name}: {entry.description}'
+      for entry in self.entries
+      if entry.kind == NO_GUARANTEE
+    )
+
+  def supports(self, accountant: str) -> bool:
+    """Tells whether `accountant` can account all entries."""
+    event, relation = _composition(self.entries)
+    return calibration.supports(event, relation, accountant)
+
+  def epsilon(self, accountant: str | None = None) -> float:
+    """Returns the epsilon of everything so far; infinite without a guarantee.
+
+    Args:
+      accountant: 'rdp' (fast enough for every round) or 'pld' (about a second);
+        the ledger's own if not given.
+
+    Raises:
+      PrivacyError: The accountant cannot account the entries.
+    """
+    if self.no_guarantee_reasons:
+      return math.inf
+    return self._spent(self.entries, accountant or self.accountant)
+
+  def epsilon_after_next_round(self, plan: CentralDpPlan) -> float:
+    """Returns what `epsilon` would be after one more round of `plan`."""
+    if self.no_guarantee_reasons or plan.no_guarantee_reason is not None:
+      return math.inf
+    entry = self._round_entry(plan, '')
+    return self._spent((*self.entries, entry), self.accountant)
+
+  def would_exceed(self, plan: CentralDpPlan) -> bool:
+    """Tells whether one more round of `plan` would exceed its budget.
+
+    The budget binds the mechanism even where nothing is claimed, so that a
+    comparison runs as long as what it is compared with. As cost grows with
+    rounds, the last round that fits is searched once and remembered.
+    """
+    if plan.budget_epsilon is None:
+      return False
+    entry = self._round_entry(plan, '')
+    rounds = [e.count for e in self.entries if e.mechanism == plan.mechanism]
+    others = tuple(e for e in self.entries if e.mechanism != plan.mechanism)
+    wanted = sum(rounds) + 1
+    key = (plan.mechanism, plan.budget_epsilon, others)
+    fits, exceeds = self._known.get(key, (0, math.inf))
+    while fits < wanted < exceeds:
+      probe = (
+        max(wanted, plan.rounds) if exceeds == math.inf else int(fits + exceeds) // 2
+      )
+      trial = (*others, dataclasses.replace(entry, count=probe))
+      if self._spent(trial, self.accountant) > plan.budget_epsilon:
+        exceeds = probe
+      else:
+        fits = probe
+    self._known[key] = (fits, exceeds)
+    return wanted >= exceeds
+
+  def to_json(self) -> str:
+    """Writes the ledger as JSON text, for a checkpoint."""
+    return json.dumps(
+      {
+        'delta': self.delta,
+        'accountant': self.accountant,
+        'entries': [dataclasses.asdict(entry) for entry in self.entries],
+      }
+    )
+
+  @classmethod
+  def from_json(cls, text: str) -> 'Ledger':
+    """Reads what `to_json` wrote.
+
+    Raises:
+      PrivacyError: The text is not that of a ledger.
+    """
+    try:
+      fields = json.loads(text)
+      entries = []
+      for entry in fields.pop('entries'):
+        mechanism = entry.pop('mechanism')
+        entries.append(
+          Entry(mechanism=mechanism and SampledGaussian(**mechanism), **entry)
+        )
+      return cls(entries=tuple(entries), **fields)
+    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+      raise PrivacyError(f'not a privacy ledger: {error!r}') from error
+
+  def _round_entry(self, plan: CentralDpPlan, name: str) -> Entry:
+    """Returns the entry of one round of `plan`, checked against the ledger."""
+    if plan.delta != self.delta:
+      raise PrivacyError(
+        f'a plan for delta {plan.delta:g} cannot be charged to a ledger for delta '
+        f'{self.delta:g}'
+      )
+    for entry in self.entries:
+      if (
+        entry.mechanism is not None
+        and entry.mechanism.neighbouring_relation != plan.neighbouring_relation
+      ):
+        raise PrivacyError(
+          f'rounds with {plan.sampling} cohorts cannot be composed with earlier '
+          f'{entry.mechanism.sampling} ones: {plan.neighbouring_relation.name} and '
+          f'{entry.mechanism.neighbouring_relation.name} are different promises'
+        )
+    description = (
+      f'Gaussian noise on the sum over a {plan.sampling} cohort of '
+      f'{plan.cohort:,} of {plan.population:,} users, '
+      f'noise multiplier {plan.noise_multiplier:.4g}'
+    )
+    return Entry(CENTRAL, name, description, mechanism=plan.mechanism)
+
+  def _add(self, new: Entry) -> None:
+    """Adds an entry, or to the count of the entry that is just like it."""
+    for i, old in enumerate(self.entries):
+      if dataclasses.replace(old, count=new.count) == new:
+        merged = dataclasses.replace(old, count=old.count + new.count)
+        self.entries = (*self.entries[:i], merged, *self.entries[i + 1 :])
+        return
+    self.entries += (new,)
+
+  def _central_delta(self) -> float:
+    """Returns what local entries leave of delta."""
+    return self.delta - sum(entry.count * entry.delta for entry in self.entries)
+
+  def _spent(self, entries: tuple[Entry, ...], accountant: str) -> float:
+    """Returns the epsilon of `entries`, whatever was noted beside them."""
+    event, relation = _composition(entries)
+    central = calibration.epsilon(event, self._central_delta(), relation, accountant)
+    return central + sum(entry.count * entry.epsilon for entry in entries)
+
+
+def _composition(
+  entries: tuple[Entry, ...],
+) -> tuple[dp_accounting.DpEvent, dp_accounting.NeighboringRelation]:
+  """Returns the event of all central entries and their neighbouring relation."""
+  rounds: dict[SampledGaussian, int] = {}
+  for entry in entries:
+    if entry.mechanism is not None:
+      rounds[entry.mechanism] = rounds.get(entry.mechanism, 0) + entry.count
+  parts = tuple(
+    dp_accounting.SelfComposedDpEvent(mechanism.event(), count)
+    for mechanism, count in rounds.items()
+  )
+  relations = [mechanism.neighbouring_relation for mechanism in rounds]
+  return (
+    dp_accounting.ComposedDpEvent(parts),
+    relations[0] if relations else dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+  )
