@@ -215,6 +215,16 @@ def test_ctrl_c_ends_a_long_computation_at_once(tmp_path, num_workers):
   assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def test_after_ctrl_c_a_restart_makes_the_workers_free(tmp_path):
+  interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+  with execution(num_workers=2, log_dir=tmp_path) as runtime:
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+      _multiply_at_clients([10**6] * 2)
+    runtime.restart()
+    assert _total([1, 2, 3]) == 6
+
+
 @pytest.mark.parametrize('num_workers', [1, 2])
 def test_a_worker_that_dies_at_work_is_reported_and_can_be_replaced(
   tmp_path, num_workers

@@ -29,9 +29,9 @@ class ServerSettings(settings_lib.Settings):
     0.0, 'Momentum of the server, with --server_optimizer=sgd.', low=0, below=1
   )
   server_adam_epsilon: float = setting(
-    0.1,
-    'What Adam adds to the denominator: large values damp it, since an averaged '
-    'update has tiny coordinates.',
+    1e-4,
+    'What Adam adds to the denominator, with --server_optimizer=adam; the coordinates '
+    'of an averaged update are small.',
     above=0,
   )
   client_batch_size: int = setting(16, 'Sentences in a batch on the client.', low=1)
@@ -41,7 +41,7 @@ class ServerSettings(settings_lib.Settings):
 class LocalTrainingSettings(ServerSettings):
   """How a client trains before it sends the difference."""
 
-  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
+  client_learning_rate: float = setting(1.0, 'Step size of client SGD.', above=0)
   client_momentum: float = setting(0.0, 'Momentum of client SGD.', low=0, below=1)
   client_epochs_per_round: int = setting(
     1, 'Passes over its own data that a client makes in a round.', low=1
@@ -80,7 +80,8 @@ class DpFedAvgSettings(LocalTrainingSettings):
   server_optimizer: str = setting(
     'adam', 'Optimizer of the server step.', choices=('sgd', 'adam')
   )
-  server_learning_rate: float = setting(0.5, 'Step size of the server.', above=0)
+  server_learning_rate: float = setting(0.1, 'Step size of the server.', above=0)
+  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
 
 
 @dataclasses.dataclass(frozen=True)

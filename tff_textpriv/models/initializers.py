@@ -1,14 +1,17 @@
-"""Keras's default initializers in NumPy, as functions of a generator.
+"""Initial weights in NumPy, as functions of a generator.
 
-Keras draws from generators of its own; a run must be a function of its seed.
+Keras draws from generators of its own; a run must be a function of its seed. The
+layers are initialized as Keras does, the embedding with rows of length one: tied
+to the output, Keras's small default would start with logits that are all alike.
 """
 
 import numpy as np
 
 
 def embedding(rng: np.random.Generator, vocab_size: int, width: int) -> np.ndarray:
-  """Draws an embedding table [vocab_size, width], uniform in +-0.05."""
-  return rng.uniform(-0.05, 0.05, (vocab_size, width)).astype(np.float32)
+  """Draws an embedding table [vocab_size, width], rows of length about one."""
+  limit = np.sqrt(3 / width)
+  return rng.uniform(-limit, limit, (vocab_size, width)).astype(np.float32)
 
 
 def glorot_uniform(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:

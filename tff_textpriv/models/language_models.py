@@ -68,7 +68,7 @@ class LstmLanguageModel:
     return axes
 
   def initial_weights(self, seed: int) -> list[np.ndarray]:
-    """Draws weights as Keras's default initializers do; a function of the seed."""
+    """Draws initial weights; a function of the seed."""
     rng = np.random.default_rng(seed)
     weights = [initializers.embedding(rng, self.vocab_size, self.embedding_size)]
     width = self.embedding_size

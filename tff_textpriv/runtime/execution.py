@@ -106,7 +106,11 @@ class Runtime:
     self.workers = tuple(workers)
 
   def restart(self) -> None:
-    """Replaces all workers after a `WorkerDiedError`; what was traced is kept."""
+    """Replaces all workers, after a `WorkerDiedError` or to end a computation.
+
+    After Ctrl-C, a computation that was under way still occupies its workers.
+    What was traced and compiled is kept.
+    """
     for worker in self.workers:
       worker.restart()
 

@@ -1,6 +1,7 @@
 """What every task's command does: read flags, run the experiment, report."""
 
 import dataclasses
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -25,6 +26,8 @@ def main(task: experiment_lib.Task) -> NoReturn:
 
   def command() -> int:
     experiment = parse(task, sys.argv[1:])
+    # TensorFlow's own remarks on the machine are no news to our users.
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
     # Only now is TensorFlow needed: help and wrong flags are answered before.
     from tff_textpriv.training import language_modeling
 

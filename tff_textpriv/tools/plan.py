@@ -14,13 +14,19 @@ import math
 from tff_textpriv import flags
 from tff_textpriv.privacy import calibration
 from tff_textpriv.privacy.mechanism import SAMPLINGS, SampledGaussian
-from tff_textpriv.settings import IncompatibleSettingsError, Settings, setting
+from tff_textpriv.settings import (
+  IncompatibleSettingsError,
+  Settings,
+  SettingsError,
+  setting,
+)
 from tff_textpriv.tools import plan_plot
 
 DESCRIPTION = (
   'Solves for whichever one of --epsilon, --noise_multiplier, --cohort and --rounds is '
   'left out, with RDP and PLD accounting side by side, and draws the trade-off.'
 )
+PICTURES = ('.png', '.pdf', '.svg')
 UNKNOWNS = ('epsilon', 'noise_multiplier', 'cohort', 'rounds')
 
 
@@ -47,6 +53,13 @@ class PlanSettings(Settings):
   plot: str | None = setting(
     None, 'File (.png, .pdf or .svg) to draw the trade-off in.'
   )
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.plot is not None and not self.plot.endswith(PICTURES):
+      raise SettingsError(
+        'plot', self.plot, f'must end in one of {", ".join(PICTURES)}'
+      )
 
 
 @dataclasses.dataclass(frozen=True)

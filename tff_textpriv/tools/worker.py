@@ -6,6 +6,7 @@ The run then names it: `--workers=host:10000,...`.
 """
 
 import dataclasses
+import os
 import signal
 import socket
 import sys
@@ -33,7 +34,7 @@ class WorkerSettings(Settings):
 
   port: int = setting(10000, 'The port to listen on.', low=1, high=65535)
   max_concurrent_clients: int = setting(
-    0, 'Clients to train at a time; 0 means no limit.', low=0
+    0, 'Clients to train at a time; 0 means as many as there are cores.', low=0
   )
   log_file: str = setting('tff_worker.log', 'The file to append its output to.')
 
@@ -68,7 +69,9 @@ def _serve(settings: WorkerSettings) -> NoReturn:
   """Starts the worker and waits for its end, which only an error brings."""
   try:
     worker = WorkerProcess(
-      Path(settings.log_file), settings.port, settings.max_concurrent_clients
+      Path(settings.log_file),
+      settings.port,
+      settings.max_concurrent_clients or len(os.sched_getaffinity(0)),
     )
   except PortInUseError as error:
     raise SettingsError(

@@ -1,0 +1,96 @@
+"""The planning tool solves for what is left out."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tff_textpriv.settings import IncompatibleSettingsError
+from tff_textpriv.tools import plan
+
+SMALL = {'population': 10_000, 'delta': 1e-5}
+
+
+def answer(capsys, **settings):
+  assert plan.main(plan.PlanSettings(**SMALL, format='json', **settings)) == 0
+  return json.loads(capsys.readouterr().out)
+
+
+def test_each_quantity_is_solved_from_the_other_three(capsys):
+  known = answer(capsys, noise_multiplier=1.5, cohort=100, rounds=50)
+  assert known['solved_for'] == 'epsilon'
+  rdp = known['solutions']['rdp']
+  assert 0 < known['solutions']['pld']['epsilon'] < rdp['epsilon']
+  for unknown, tolerance in (('noise_multiplier', 1e-4), ('cohort', 1), ('rounds', 1)):
+    given = {name: value for name, value in rdp.items() if name != unknown}
+    solved = answer(capsys, sampling='poisson', **given)
+    assert solved['solved_for'] == unknown
+    assert solved['solutions']['rdp'][unknown] == pytest.approx(
+      rdp[unknown], abs=tolerance
+    )
+    assert solved['solutions']['rdp']['epsilon'] <= rdp['epsilon']
+
+
+def test_fixed_cohorts_are_solved_by_rdp_alone_and_cost_more(capsys):
+  given = {'noise_multiplier': 1.5, 'cohort': 100, 'rounds': 50}
+  fixed = answer(capsys, sampling='fixed', **given)['solutions']
+  assert set(fixed) == {'rdp'}
+  poisson = answer(capsys, **given)['solutions']
+  assert fixed['rdp']['epsilon'] > poisson['rdp']['epsilon']
+
+
+def test_the_table_marks_the_solution_and_names_the_missing_accountant(capsys):
+  settings = plan.PlanSettings(
+    **SMALL, noise_multiplier=1.5, cohort=100, rounds=50, sampling='fixed'
+  )
+  assert plan.main(settings) == 0
+  lines = capsys.readouterr().out.splitlines()
+  (marked,) = [line for line in lines if 'solved for' in line]
+  assert marked.startswith('epsilon')
+  assert 'PLD: not available' in lines[-1]
+
+
+@pytest.mark.parametrize(
+  ('given', 'left_out'),
+  [
+    ({'epsilon': 2.0}, '--noise_multiplier, --cohort, --rounds'),
+    ({'epsilon': 2.0, 'noise_multiplier': 1.0, 'cohort': 9, 'rounds': 9}, 'none'),
+  ],
+)
+def test_anything_but_one_unknown_is_refused(given, left_out):
+  with pytest.raises(IncompatibleSettingsError, match=f'left out: {left_out}$'):
+    plan.main(plan.PlanSettings(**SMALL, **given))
+
+
+def test_a_cohort_larger_than_the_population_is_refused():
+  with pytest.raises(IncompatibleSettingsError, match='--cohort=20000'):
+    plan.main(plan.PlanSettings(**SMALL, cohort=20_000, rounds=1, epsilon=1.0))
+
+
+def test_the_trade_off_is_drawn(tmp_path, capsys):
+  picture = tmp_path / 'plan.png'
+  plan.main(
+    plan.PlanSettings(
+      **SMALL, noise_multiplier=2.0, cohort=100, rounds=20, plot=str(picture)
+    )
+  )
+  assert picture.read_bytes().startswith(b'\x89PNG')
+
+
+def test_a_plot_with_an_unknown_ending_is_refused():
+  with pytest.raises(ValueError, match='--plot=plan.doc'):
+    plan.PlanSettings(plot='plan.doc')
+
+
+def test_the_command_line_answers_without_tensorflow():
+  script = (
+    'import sys; sys.modules["tensorflow"] = None\n'
+    'sys.argv = ["plan", "--epsilon=2"]\n'
+    'import runpy; runpy.run_module("tff_textpriv.tools.plan", run_name="__main__")'
+  )
+  done = subprocess.run(
+    [sys.executable, '-c', script], capture_output=True, text=True, check=False
+  )
+  assert done.returncode == 2
+  assert done.stderr.startswith('error: give three of --epsilon')
