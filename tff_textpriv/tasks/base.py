@@ -27,7 +27,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
   def command() -> int:
     experiment = parse(task, sys.argv[1:])
     # TensorFlow's own remarks on the machine are no news to our users.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
     # Only now is TensorFlow needed: help and wrong flags are answered before.
     from tff_textpriv.training import language_modeling
 
