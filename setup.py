@@ -35,6 +35,7 @@ setuptools.setup(
     'matplotlib>=3.7',
     'numpy>=1.25,<2',
     'psutil>=5.9',
+    'scipy>=1.9',
     'sentencepiece>=0.1.99',
     # tensorflow-hub, which tensorflow-text imports, needs pkg_resources.
     'setuptools<70',

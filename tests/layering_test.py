@@ -10,13 +10,14 @@ import pytest
 import tff_textpriv
 
 _PACKAGE = pathlib.Path(tff_textpriv.__file__).parent
-_BASE = {'settings', 'flags', 'randomness'}
+_BASE = {'files', 'settings', 'flags', 'randomness'}
 
 # What each part may import of the package, besides itself.
 _ALLOWED = {
   'settings': set(),
   'flags': {'settings'},
   'randomness': set(),
+  'files': set(),
   'text': set(),
   'privacy': _BASE,
   'models': {'text'},
@@ -29,7 +30,7 @@ _ALLOWED = {
 }
 _ALLOWED['tasks'] = _ALLOWED['training'] | {'training'}
 _ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks'}
-_NO_TFF = {'settings', 'flags', 'randomness', 'text', 'privacy', 'models'}
+_NO_TFF = _BASE | {'text', 'privacy', 'models'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))
 

@@ -1,6 +1,5 @@
 import collections
 import hashlib
-import io
 import itertools
 import pickle
 import subprocess
@@ -9,9 +8,10 @@ import time
 
 import numpy as np
 import pytest
-import sentencepiece
 
 from tff_textpriv.datasets import clients, embedded
+from tff_textpriv.text import subword
+from tff_textpriv.text.statistics import tokens_per_word, unigram_kl, word_counts
 
 _SEEDS = (0, 1, 2)
 _DIGEST_CODE = """
@@ -27,44 +27,24 @@ def _lines(data):
   return [line for client_id in data.client_ids for line in data.read(client_id)]
 
 
-def _counts(lines):
-  return collections.Counter(word for line in lines for word in line.split())
-
-
-def _unigram_kl(real, other):
-  """KL(real || other) over real's top 10,000 words, with one added to counts."""
-  real_counts, other_counts = _counts(real), _counts(other)
-  words = [word for word, _ in real_counts.most_common(10_000)]
-  p, q = (
-    np.array([counts[word] + 1.0 for word in words])
-    for counts in (real_counts, other_counts)
+def _kl(real, other):
+  return unigram_kl(
+    word_counts(real),
+    word_counts(other),
   )
-  p, q = p / p.sum(), q / q.sum()
-  return float(np.sum(p * np.log(p / q)))
 
 
 def _tokens_per_word(training_lines, lines):
-  model = io.BytesIO()
-  sentencepiece.SentencePieceTrainer.train(
-    sentence_iterator=iter(training_lines),
-    model_writer=model,
-    model_type='bpe',
-    vocab_size=2_000,
-    byte_fallback=True,
-    minloglevel=2,
-  )
-  tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-  num_tokens = sum(len(tokens) for tokens in tokenizer.encode(lines))
-  return num_tokens / sum(len(line.split()) for line in lines)
+  return tokens_per_word(subword.train(training_lines, 2_000), lines)
 
 
 @pytest.mark.parametrize('seed', _SEEDS)
 def test_the_vocabularies_of_the_two_sides_differ_by_a_divergence_of_about_one(seed):
   data = embedded.build(seed)
   train = _lines(data.train)
-  assert 0.8 < _unigram_kl(train, data.public_text) < 1.3
+  assert 0.8 < _kl(train, data.public_text) < 1.3
   # Users differ from each other far less than from the public.
-  assert _unigram_kl(train, _lines(data.test)) < 0.2
+  assert _kl(train, _lines(data.test)) < 0.2
 
 
 @pytest.mark.parametrize('seed', _SEEDS)
@@ -78,7 +58,7 @@ def test_a_public_tokenizer_needs_more_tokens_than_a_private_one(seed):
 @pytest.mark.parametrize('seed', _SEEDS)
 def test_word_frequencies_follow_zipfs_law(seed):
   frequencies = np.array(
-    [n for _, n in _counts(_lines(embedded.build(seed).train)).most_common()]
+    [n for _, n in word_counts(_lines(embedded.build(seed).train)).most_common()]
   )
   ranks = np.arange(1, len(frequencies) + 1)
   middle = slice(10, 1_000)
@@ -88,8 +68,8 @@ def test_word_frequencies_follow_zipfs_law(seed):
 
 def test_jargon_is_private_but_its_endings_are_public():
   data = embedded.build(seed=0)
-  public = _counts(data.public_text)
-  private = _counts(_lines(data.train))
+  public = word_counts(data.public_text)
+  private = word_counts(_lines(data.train))
   frequent_jargon = [w for w, n in private.items() if n >= 20 and w not in public]
   assert len(frequent_jargon) > 50
   for ending in ('s', 'ed', 'ing', 'ness', 'able', 'ly'):
@@ -132,13 +112,13 @@ def test_users_write_ten_to_forty_sentences_of_four_to_twenty_words():
 def _topicality(texts):
   """How much more alike two halves of one user's lines are than of two users'."""
   # Words that most users have say nothing of topics; nor do words of one user.
-  users_of_word = collections.Counter(w for text in texts for w in _counts(text))
+  users_of_word = collections.Counter(w for text in texts for w in word_counts(text))
   words = [word for word, users in users_of_word.items() if 2 <= users <= 100]
   number = {word: i for i, word in enumerate(words)}
 
   def direction(lines):
     vector = np.zeros(len(number))
-    for word, count in _counts(lines).items():
+    for word, count in word_counts(lines).items():
       if word in number:
         vector[number[word]] = count
     return vector / np.linalg.norm(vector)
@@ -167,7 +147,9 @@ def test_users_write_on_topics_of_their_own(seed):
 
 def test_users_have_personal_words():
   data = embedded.build(seed=0)
-  texts = [_counts(data.train.read(client_id)) for client_id in data.train.client_ids]
+  texts = [
+    word_counts(data.train.read(client_id)) for client_id in data.train.client_ids
+  ]
   users_of_word = collections.Counter(word for counts in texts for word in counts)
   own_words = [
     [word for word, n in counts.items() if n >= 2 and users_of_word[word] == 1]

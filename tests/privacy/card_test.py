@@ -134,7 +134,7 @@ def test_the_ledger_shows_free_post_processing_and_local_reports():
   ledger.charge_local('words', 'three words a user', epsilon=8.0)
   card, page, _ = card_and_page(PLAN, ledger=ledger)
   assert card['epsilon'] > 8
-  assert '| remap | 1 | 0 (post-processing) | rows a\\|b |' in page
+  assert '| remap | all | 1 | 0 (post-processing) | rows a\\|b |' in page
   assert 'epsilon 8, added' in page
   assert 'Local differential privacy' in page
 

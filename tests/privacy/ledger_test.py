@@ -227,3 +227,26 @@ def test_epsilon_by_rdp_is_cheap_in_every_round():
     ledger.charge_round(PLAN)
     ledger.epsilon('rdp')
   assert time.process_time() - start < 2
+
+
+def test_groups_of_users_do_not_add_up():
+  ledger = Ledger(PLAN.delta)
+  for _ in range(7):
+    ledger.charge_round(PLAN, group='first half')
+  for _ in range(4):
+    ledger.charge_round(PLAN, group='second half')
+  assert ledger.epsilon() == charged(PLAN, 7).epsilon()
+  # What all users spent adds to either group.
+  ledger.charge_local('words', 'reported by everyone', 0.5)
+  assert ledger.epsilon() == pytest.approx(charged(PLAN, 7).epsilon() + 0.5)
+  assert Ledger.from_json(ledger.to_json()) == ledger
+
+
+def test_a_group_is_stopped_by_its_own_spending_only():
+  budget = charged(PLAN, 5).epsilon()
+  plan = dataclasses.replace(PLAN, budget_epsilon=budget)
+  ledger = Ledger(plan.delta)
+  for _ in range(5):
+    ledger.charge_round(plan, group='first half')
+  assert ledger.would_exceed(plan, 'first half')
+  assert not ledger.would_exceed(plan, 'second half')

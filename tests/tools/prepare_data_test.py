@@ -1,10 +1,11 @@
+import itertools
 import json
 import os
 import pathlib
 
 import pytest
 
-from tff_textpriv.datasets import stackoverflow
+from tff_textpriv.datasets import reddit, stackoverflow
 from tff_textpriv.datasets.clients import DataError
 from tff_textpriv.settings import SettingsError
 from tff_textpriv.tools import prepare_data
@@ -131,3 +132,71 @@ def test_real_posts_are_converted(tmp_path):
   lines = [line for user in data.test.client_ids for line in data.test.read(user)]
   assert not [line for line in lines if 'http : //' in line or 'https : //' in line]
   assert all(line == line.lower().replace('<url>', '<URL>') for line in lines)
+
+
+def _write_reddit_posts(folder, *more):
+  rows = [
+    json.dumps({'subreddit': f'r{n % 20}', 'title': 'T', 'text': f'Post {n}. It ends.'})
+    for n in range(60)
+  ]
+  (folder / 'posts.jsonl').write_text('\n'.join([*rows, *more]) + '\n')
+
+
+def test_subreddits_become_users_of_the_task_reddit(tmp_path):
+  _write_reddit_posts(tmp_path)
+  settings = _settings(tmp_path, source='reddit_posts')
+  assert prepare_data.main(settings) == 0
+  data = reddit.load(settings.output, seed=0)
+  data.check_disjoint()
+  assert [len(users) for users in _users(data)] == [16, 2, 2]
+  user = data.test.client_ids[0]
+  number = int(user.removeprefix('r'))
+  assert data.test.read(user) == [
+    sentence
+    for n in (number, number + 20, number + 40)
+    for sentence in (f'post {n} .', 'it ends .')
+  ]
+
+
+@pytest.mark.parametrize(
+  ('row', 'problem'),
+  [
+    ('{"subreddit": ', 'Expecting value'),
+    ('[1]', 'the row is no object'),
+    ('{"subreddit": "a"}', "'text' is missing or no string"),
+    ('{"subreddit": 3, "text": "x"}', "'subreddit' is missing or no string"),
+    ('{"subreddit": "", "text": "x"}', "'subreddit' is empty"),
+  ],
+)
+def test_a_broken_reddit_post_is_reported_with_its_line(tmp_path, capsys, row, problem):
+  _write_reddit_posts(tmp_path, row)
+  assert prepare_data.main(_settings(tmp_path, source='reddit_posts')) == 0
+  captured = capsys.readouterr()
+  assert f'posts.jsonl:61: {problem}' in captured.err
+  assert 'expected one JSON object a line with strings "subreddit"' in captured.err
+  assert '1 broken rows' in captured.out
+
+
+def test_a_missing_input_is_named_with_the_format_of_its_source(tmp_path):
+  with pytest.raises(DataError, match='no such file; expected .* "subreddit"'):
+    prepare_data.main(_settings(tmp_path, source='reddit_posts'))
+
+
+def test_real_reddit_posts_are_converted(tmp_path, real_data):
+  # Every tenth post is enough.
+  with (real_data / 'reddit_subreddits' / 'posts.jsonl').open('rb') as posts:
+    (tmp_path / 'posts.jsonl').write_bytes(
+      b''.join(itertools.islice(posts, 0, None, 10))
+    )
+  settings = prepare_data.PrepareDataSettings(
+    source='reddit_posts',
+    input=str(tmp_path),
+    output=str(tmp_path / 'posts.sqlite'),
+    max_broken_rows=0,
+    max_users=50,
+  )
+  assert prepare_data.main(settings) == 0
+  data = reddit.load(settings.output, seed=0)
+  data.check_disjoint()
+  assert [len(users) for users in _users(data)] == [40, 5, 5]
+  assert all(len(data.test.read(user)) > 10 for user in data.test.client_ids)

@@ -11,7 +11,7 @@ from tff_textpriv.models import language_models
 
 
 def from_language_model(
-  model: language_models.LstmLanguageModel, initial_weights: Sequence[np.ndarray]
+  model: language_models.LanguageModel, initial_weights: Sequence[np.ndarray]
 ) -> tff.learning.models.FunctionalModel:
   """Makes the TFF model of next-token prediction.
 

@@ -85,6 +85,55 @@ class DpFedAvgSettings(LocalTrainingSettings):
 
 
 @dataclasses.dataclass(frozen=True)
+class SubwordResampleSettings(DpFedAvgSettings):
+  """DP-FedAvg that learns its tokenizer by sampling the model."""
+
+  phase_plan: str = setting(
+    'switch',
+    'What happens after sampling: the same model goes on with the new tokenizer '
+    '(switch), or users are split in halves and the second half trains a fresh model '
+    '(half_split).',
+    choices=('switch', 'half_split'),
+  )
+  resample_rounds: tuple[int, ...] = setting(
+    (),
+    'Rounds after which the tokenizer is learnt anew, e.g. 1000,2000; by default half '
+    'way. With half_split, the rounds of the first half’s model; by default all.',
+    low=1,
+  )
+  sample_tokens: int = setting(
+    200_000, 'Tokens to sample from the model for a new tokenizer.', low=1
+  )
+  sample_temperature: float = setting(
+    1.0, 'Temperature of sampling; 1 samples the model as it is.', above=0
+  )
+  sample_max_length: int = setting(
+    64, 'Tokens after which a sampled text is cut off.', low=2
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperPrivacySettings(plans.PrivacySettings):
+  """The privacy of the sub-word sampling paper, accounted for its deployment."""
+
+  target_epsilon: float | None = setting(
+    2.0,
+    'Epsilon of the whole run. Alone, it calibrates the noise; with '
+    '--noise_multiplier, the run stops before the round that would exceed it.',
+    above=0,
+  )
+  accounted_population: int | None = setting(
+    10_000_000, 'Users of the deployment that is accounted for.', low=1
+  )
+  accounted_cohort: int | None = setting(
+    20_000,
+    'Users per round of the deployment that is accounted for; noise is scaled by '
+    'simulated over accounted cohort.',
+    low=1,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
 class Algorithm:
   """An algorithm's name, its flags, and where its builder is.
 
@@ -136,5 +185,11 @@ ALGORITHMS = {
     Algorithm('fed_avg', 'federated averaging', FedAvgSettings),
     Algorithm('fed_prox', 'federated averaging, pulled to the server', FedProxSettings),
     Algorithm('fed_sgd', 'one gradient a client and round', FedSgdSettings),
+    Algorithm(
+      'subword_resample',
+      'DP-FedAvg that learns a sub-word tokenizer by sampling the language model',
+      SubwordResampleSettings,
+      privacy=PaperPrivacySettings,
+    ),
   )
 }

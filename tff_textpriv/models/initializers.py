@@ -41,3 +41,8 @@ def lstm(rng: np.random.Generator, width: int, units: int) -> list[np.ndarray]:
     orthogonal(rng, units, 4 * units),
     bias,
   ]
+
+
+def normalization(width: int) -> list[np.ndarray]:
+  """Returns a layer normalisation that changes nothing yet: scale 1 and shift 0."""
+  return [np.ones(width, np.float32), np.zeros(width, np.float32)]

@@ -2,12 +2,11 @@
 
 import json
 import math
-import os
 import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tff_textpriv import files
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy.central import CentralDpPlan
 from tff_textpriv.privacy.ledger import Entry, Ledger
@@ -136,11 +135,11 @@ def render_markdown(card: Mapping[str, Any]) -> str:
   return '\n\n'.join(blocks) + '\n'
 
 
-def write(card: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
+def write(card: Mapping[str, Any], folder: str | pathlib.Path) -> None:
   """Writes `privacy_card.json` and `privacy_card.md`, each atomically."""
   text = json.dumps(card, indent=2, allow_nan=False) + '\n'
-  _write_atomically(pathlib.Path(folder, JSON_NAME), text)
-  _write_atomically(pathlib.Path(folder, MARKDOWN_NAME), render_markdown(card))
+  files.write_atomically(pathlib.Path(folder, JSON_NAME), text)
+  files.write_atomically(pathlib.Path(folder, MARKDOWN_NAME), render_markdown(card))
 
 
 def _no_guarantee_reasons(ledger: Ledger, plan: CentralDpPlan | None) -> list[str]:
@@ -274,6 +273,7 @@ def _describe_entry(entry: Entry) -> dict[str, Any]:
     'count': entry.count,
     'cost': cost,
     'description': entry.description,
+    'users': entry.group or 'all',
   }
 
 
@@ -304,9 +304,9 @@ def _plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _ledger_table(entries: Sequence[Mapping[str, Any]]) -> str:
   if not entries:
     return 'Nothing has been released yet.'
-  columns = ('name', 'count', 'cost', 'description')
+  columns = ('name', 'users', 'count', 'cost', 'description')
   return _table(
-    ('entry', 'times', 'cost', 'what'),
+    ('entry', 'users', 'times', 'cost', 'what'),
     [tuple(str(entry[column]) for column in columns) for entry in entries],
   )
 
@@ -319,17 +319,3 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _bullets(sentences: Sequence[str]) -> str:
   return '\n'.join(f'- {sentence}' for sentence in sentences)
-
-
-def _write_atomically(path: pathlib.Path, text: str) -> None:
-  """Writes `text` so that a reader sees the old file or the new one, whole."""
-  path.parent.mkdir(parents=True, exist_ok=True)
-  handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, text=True)
-  try:
-    with os.fdopen(handle, 'w', encoding='utf-8') as file:
-      file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
-  except BaseException:
-    os.unlink(temporary)
-    raise

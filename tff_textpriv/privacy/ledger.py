@@ -35,6 +35,9 @@ class Entry:
     mechanism: The mechanism of a central entry.
     epsilon: Cost per time of a local entry.
     delta: Delta per time of a local entry.
+    group: Which users it was about; empty for all. Users belong to one group at
+      most, so that groups do not add up: the ledger's figure is that of the group
+      that spent most.
   """
 
   kind: str
@@ -44,6 +47,7 @@ class Entry:
   mechanism: SampledGaussian | None = None
   epsilon: float = 0.0
   delta: float = 0.0
+  group: str = ''
 
   def __post_init__(self) -> None:
     if self.kind not in _KINDS or (self.kind == CENTRAL) != (
@@ -76,23 +80,35 @@ class Ledger:
         f'no ledger for delta {self.delta} and accountant {self.accountant!r}'
       )
 
-  def charge_round(self, plan: CentralDpPlan, name: str = 'training rounds') -> None:
+  def charge_round(
+    self, plan: CentralDpPlan, name: str = 'training rounds', group: str = ''
+  ) -> None:
     """Records one more round of `plan`.
+
+    Args:
+      plan: What was done.
+      name: A short name.
+      group: The users from whom the cohorts are drawn; see `Entry`.
 
     Raises:
       PrivacyError: The round would exceed the plan's budget, its delta is not
         the ledger's, or its neighbouring relation is not that of earlier rounds.
     """
-    if self.would_exceed(plan):
+    if self.would_exceed(plan, group):
       raise PrivacyError(
         f'one more round would exceed the budget of epsilon {plan.budget_epsilon:g}'
       )
     if plan.no_guarantee_reason is not None:
       self.note_no_guarantee(name, plan.no_guarantee_reason)
-    self._add(self._round_entry(plan, name))
+    self._add(self._round_entry(plan, name, group))
 
   def charge_local(
-    self, name: str, description: str, epsilon: float, delta: float = 0.0
+    self,
+    name: str,
+    description: str,
+    epsilon: float,
+    delta: float = 0.0,
+    group: str = '',
   ) -> None:
     """Records a report that each user randomized on the device.
 
@@ -105,6 +121,7 @@ class Ledger:
       description: A sentence about it.
       epsilon: All that one user spends on it.
       delta: Its delta; the rest of the ledger keeps what is left of the whole.
+      group: The users who report; see `Entry`.
 
     Raises:
       PrivacyError: The cost is not a number, or leaves no delta for the rest.
@@ -116,7 +133,9 @@ class Ledger:
         f'{name}: delta {delta:g} is not below the {self._central_delta():g} that '
         "is left of the ledger's delta"
       )
-    self._add(Entry(LOCAL, name, description, epsilon=epsilon, delta=delta))
+    self._add(
+      Entry(LOCAL, name, description, epsilon=epsilon, delta=delta, group=group)
+    )
 
   def charge_post_processing(self, name: str, description: str) -> None:
     """Records work on what was already released, which costs nothing."""
@@ -156,14 +175,14 @@ class Ledger:
       return math.inf
     return self._spent(self.entries, accountant or self.accountant)
 
-  def epsilon_after_next_round(self, plan: CentralDpPlan) -> float:
+  def epsilon_after_next_round(self, plan: CentralDpPlan, group: str = '') -> float:
     """Returns what `epsilon` would be after one more round of `plan`."""
     if self.no_guarantee_reasons or plan.no_guarantee_reason is not None:
       return math.inf
-    entry = self._round_entry(plan, '')
+    entry = self._round_entry(plan, '', group)
     return self._spent((*self.entries, entry), self.accountant)
 
-  def would_exceed(self, plan: CentralDpPlan) -> bool:
+  def would_exceed(self, plan: CentralDpPlan, group: str = '') -> bool:
     """Tells whether one more round of `plan` would exceed its budget.
 
     The budget binds the mechanism even where nothing is claimed, so that a
@@ -172,9 +191,10 @@ class Ledger:
     """
     if plan.budget_epsilon is None:
       return False
-    entry = self._round_entry(plan, '')
-    rounds = [e.count for e in self.entries if e.mechanism == plan.mechanism]
-    others = tuple(e for e in self.entries if e.mechanism != plan.mechanism)
+    entry = self._round_entry(plan, '', group)
+    theirs = [e for e in self.entries if e.group in ('', group)]
+    rounds = [e.count for e in theirs if e.mechanism == plan.mechanism]
+    others = tuple(e for e in theirs if e.mechanism != plan.mechanism)
     wanted = sum(rounds) + 1
     key = (plan.mechanism, plan.budget_epsilon, others)
     fits, exceeds = self._known.get(key, (0, math.inf))
@@ -219,7 +239,7 @@ class Ledger:
     except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
       raise PrivacyError(f'not a privacy ledger: {error!r}') from error
 
-  def _round_entry(self, plan: CentralDpPlan, name: str) -> Entry:
+  def _round_entry(self, plan: CentralDpPlan, name: str, group: str) -> Entry:
     """Returns the entry of one round of `plan`, checked against the ledger."""
     if plan.delta != self.delta:
       raise PrivacyError(
@@ -241,7 +261,7 @@ class Ledger:
       f'{plan.cohort:,} of {plan.population:,} users, '
       f'noise multiplier {plan.noise_multiplier:.4g}'
     )
-    return Entry(CENTRAL, name, description, mechanism=plan.mechanism)
+    return Entry(CENTRAL, name, description, mechanism=plan.mechanism, group=group)
 
   def _add(self, new: Entry) -> None:
     """Adds an entry, or to the count of the entry that is just like it."""
@@ -258,6 +278,16 @@ class Ledger:
 
   def _spent(self, entries: tuple[Entry, ...], accountant: str) -> float:
     """Returns the epsilon of `entries`, whatever was noted beside them."""
+    groups = {entry.group for entry in entries if entry.group} or {''}
+    return max(
+      self._spent_on(
+        tuple(entry for entry in entries if entry.group in ('', group)), accountant
+      )
+      for group in groups
+    )
+
+  def _spent_on(self, entries: tuple[Entry, ...], accountant: str) -> float:
+    """Returns the epsilon of entries that are all about the same users."""
     event, relation = _composition(entries)
     central = calibration.epsilon(event, self._central_delta(), relation, accountant)
     return central + sum(entry.count * entry.epsilon for entry in entries)

@@ -1,5 +1,6 @@
 """Sub-word tokenizer: SentencePiece BPE with byte fallback, so no word is unknown."""
 
+import functools
 import hashlib
 import io
 import re
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from tff_textpriv.text import tokenizers
 
@@ -70,6 +72,25 @@ class SubwordTokenizer(tokenizers.Tokenizer):
     """Turns ids back into text; control ids are dropped."""
     kept = [int(i) for i in ids if i >= tokenizers.NUM_CONTROL_IDS]
     return self._processor.Decode(kept)
+
+  def encode_piece(self, piece: str) -> list[int]:
+    """Encodes another vocabulary's piece as it stands inside running text.
+
+    SentencePiece puts a word start before whatever it encodes; a piece has its own
+    mark if it begins a word, and must not get one if it does not.
+    """
+    return self._verbatim_processor.Encode(piece)
+
+  @functools.cached_property
+  def _verbatim_processor(self) -> sentencepiece.SentencePieceProcessor:
+    """The same model without treatment of white space."""
+    model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    model.ParseFromString(self._model)
+    model.normalizer_spec.add_dummy_prefix = False
+    model.normalizer_spec.remove_extra_whitespaces = False
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model.SerializeToString())
+    return processor
 
   def to_bytes(self) -> bytes:
     """Returns the SentencePiece model."""

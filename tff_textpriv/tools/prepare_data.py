@@ -2,23 +2,33 @@
 
   python -m tff_textpriv.tools.prepare_data --source=stackexchange \
     --input=stackexchange/posts.jsonl --output=stackexchange.sqlite
+
+`--source=reddit_posts` makes a user of each subreddit, for the task reddit.
 """
 
 import dataclasses
 import json
 import os
-import random
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tqdm
 
 from tff_textpriv import flags
-from tff_textpriv.datasets import clients, stackexchange, stackoverflow
+from tff_textpriv.datasets import (
+  clients,
+  reddit_posts,
+  rows,
+  splits,
+  stackexchange,
+  stackoverflow,
+)
 from tff_textpriv.settings import Settings, SettingsError, setting
 
-# The share of users in each of the splits heldout and test; the rest train.
-_EVALUATION_SHARE = 0.1
+# The reader of each source and what its rows look like.
+_SOURCES = {
+  'stackexchange': (stackexchange.read_posts, stackexchange.EXPECTED),
+  'reddit_posts': (reddit_posts.read_posts, reddit_posts.EXPECTED),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +36,10 @@ class PrepareDataSettings(Settings):
   """What to convert, and how."""
 
   source: str = setting(
-    'stackexchange', 'The format of the input.', choices=['stackexchange']
+    'stackexchange',
+    'The format of the input. Posts of reddit_posts have no author, so that a user is '
+    'a subreddit.',
+    choices=tuple(_SOURCES),
   )
   input: str | None = setting(
     None, 'The file to read, or the folder with posts.jsonl in it.'
@@ -65,10 +78,9 @@ def main(settings: PrepareDataSettings) -> int:
   if os.path.isdir(path):
     path = os.path.join(path, 'posts.jsonl')
   if not os.path.isfile(path):
-    raise clients.DataError.in_file(
-      path, f'there is no such file; {stackexchange.EXPECTED}'
-    )
-  sentences_by_user, num_broken = _read(path, settings.max_broken_rows)
+    _, expected = _SOURCES[settings.source]
+    raise clients.DataError.in_file(path, f'there is no such file; {expected}')
+  sentences_by_user, num_broken = _read(path, settings)
   kept = {
     user: sentences
     for user, sentences in sentences_by_user.items()
@@ -81,62 +93,38 @@ def main(settings: PrepareDataSettings) -> int:
       f'{len(kept)} of {len(sentences_by_user)} users have '
       f'{settings.min_words_per_user} words or more; at least 3 are needed',
     )
-  splits = split_users(kept, settings.seed, settings.max_users)
+  groups = splits.deal_users(kept, settings.seed, settings.max_users)
+  users_by_split = dict(zip(stackoverflow.SPLITS, groups, strict=True))
   stackoverflow.write(
     settings.output,
-    {split: {user: kept[user] for user in users} for split, users in splits.items()},
+    {
+      split: {user: kept[user] for user in users}
+      for split, users in users_by_split.items()
+    },
   )
-  _print_summary(settings, splits, kept, len(sentences_by_user), num_broken)
+  _print_summary(settings, users_by_split, kept, len(sentences_by_user), num_broken)
   return 0
 
 
-def split_users(
-  users: Iterable[str], seed: int, max_users: int | None = None
-) -> dict[str, list[str]]:
-  """Deals users at random into train, heldout and test, 80 to 10 to 10.
-
-  Args:
-    users: At least three users; their order does not matter.
-    seed: Decides who goes where.
-    max_users: How many users to keep; all where it is `None`.
-
-  Returns:
-    The users of each split, none of which is empty.
-  """
-  order = sorted(users)
-  random.Random(seed).shuffle(order)
-  order = order[:max_users]
-  size = max(1, round(len(order) * _EVALUATION_SHARE))
-  ends = (order[2 * size :], order[:size], order[size : 2 * size])
-  return dict(zip(stackoverflow.SPLITS, ends, strict=True))
-
-
-def _read(path: str, max_broken_rows: int) -> tuple[dict[str, list[str]], int]:
+def _read(path: str, settings: PrepareDataSettings) -> tuple[dict[str, list[str]], int]:
   """Reads the sentences of each user, and counts the rows that are broken."""
-  broken: list[clients.DataError] = []
-
-  def on_broken_row(error: clients.DataError) -> None:
-    tqdm.tqdm.write(f'skipped: {error}', file=sys.stderr)
-    broken.append(error)
-    if len(broken) > max_broken_rows:
-      raise clients.DataError(
-        f'{error}; stopped, since this is broken row number {len(broken)} and '
-        f'--max_broken_rows={max_broken_rows}'
-      )
-
+  read_posts, _ = _SOURCES[settings.source]
+  broken = rows.BrokenRows(
+    settings.max_broken_rows, f'--max_broken_rows={settings.max_broken_rows}'
+  )
   sentences_by_user: dict[str, list[str]] = {}
   with tqdm.tqdm(
     total=os.path.getsize(path), desc='Reading', unit='B', unit_scale=True
   ) as progress:
-    for position, user, text in stackexchange.read_posts(path, on_broken_row):
+    for position, user, text in read_posts(path, broken):
       sentences_by_user.setdefault(user, []).extend(stackexchange.sentences(text))
       progress.update(position - progress.n)
-  return sentences_by_user, len(broken)
+  return sentences_by_user, broken.count
 
 
 def _print_summary(
   settings: PrepareDataSettings,
-  splits: Mapping[str, Sequence[str]],
+  users_by_split: Mapping[str, Sequence[str]],
   sentences_by_user: Mapping[str, Sequence[str]],
   num_users_read: int,
   num_broken: int,
@@ -152,7 +140,7 @@ def _print_summary(
         'users': len(users),
         'sentences': sum(len(sentences_by_user[user]) for user in users),
       }
-      for split, users in splits.items()
+      for split, users in users_by_split.items()
     },
   }
   if settings.format == 'json':
@@ -163,7 +151,7 @@ def _print_summary(
     f'{summary["users_too_short"]} with fewer than {settings.min_words_per_user} '
     f'words; {num_broken} broken rows'
   )
-  for split, users in splits.items():
+  for split, users in users_by_split.items():
     count = sum(len(sentences_by_user[user]) for user in users)
     print(f'  {split:8} {len(users):6} users {count:8} sentences')
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import shutil
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 from absl import logging
+
+_PREFIX = 'program_state_'
 
 
 class Checkpoint(NamedTuple):
@@ -47,7 +50,9 @@ class Checkpoints:
     self._folder = folder
     self._runner = runner
     self._manager: tff.program.FileProgramStateManager = (
-      tff.program.FileProgramStateManager(folder, keep_total=2, keep_first=False)
+      tff.program.FileProgramStateManager(
+        folder, _PREFIX, keep_total=2, keep_first=False
+      )
     )
 
   def save(self, checkpoint: Checkpoint) -> None:
@@ -74,6 +79,8 @@ class Checkpoints:
     """
     structure = {'leaves': tuple(tree.flatten(state)), 'notes': ''}
     rounds = self._rounds()
+    damaged: list[int] = []
+    problem = ''
     for round_number in reversed(rounds):
       try:
         content = self._runner.run(self._manager.load(round_number, structure))
@@ -82,18 +89,23 @@ class Checkpoints:
         )
         notes = json.loads(content['notes'])
       except Exception as error:  # SavedModel raises all kinds for a damaged file.
+        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
         logging.warning(
           'checkpoint of round %d in %s cannot be read and is passed over: %s',
           round_number,
           self._folder,
-          str(error).splitlines()[0] if str(error) else type(error).__name__,
+          problem,
         )
+        damaged.append(round_number)
         continue
+      for damaged_round in damaged:  # Training gets there again, and saves it anew.
+        shutil.rmtree(self._folder / f'{_PREFIX}{damaged_round}')
       return Checkpoint(round_number, restored, notes)
     if rounds:
       raise CheckpointError(
         f'{self._folder}: none of the checkpoints (rounds '
-        f'{", ".join(map(str, rounds))}) can be read; remove the folder to start anew'
+        f'{", ".join(map(str, rounds))}) can be read for the model and algorithm of '
+        f'this run ({problem}); remove the folder to start anew'
       )
     return None
 
@@ -107,5 +119,5 @@ def _checked(leaves: Sequence[Any], expected: Sequence[Any]) -> list[np.ndarray]
   found = [(leaf.shape, leaf.dtype) for leaf in leaves]
   wanted = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in expected]
   if found != wanted:
-    raise ValueError('its arrays do not fit the model and algorithm of this run')
+    raise ValueError('its arrays have other shapes or types')
   return list(leaves)

@@ -18,7 +18,7 @@ class LanguageModelEvaluator:
 
   def __init__(
     self,
-    model: language_models.LstmLanguageModel,
+    model: language_models.LanguageModel,
     tokenizer: tokenizers.Tokenizer,
     max_length: int,
   ):

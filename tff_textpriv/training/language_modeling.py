@@ -1,21 +1,28 @@
 """Runs an experiment on a language-model task, from data to privacy card."""
 
+import dataclasses
 import json
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import numpy as np
-
-from tff_textpriv import randomness
-from tff_textpriv.datasets import batching, clients, encoded
+from tff_textpriv import files
+from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import learning_model
-from tff_textpriv.models import language_models
-from tff_textpriv.privacy import card, mechanism, plans
+from tff_textpriv.privacy import card
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, execution
-from tff_textpriv.text import subword, tokenizers
-from tff_textpriv.training import evaluation, experiment, output, program, settings
+from tff_textpriv.training import (
+  experiment,
+  lineage,
+  output,
+  phases,
+  program,
+  resampling,
+  tokenizer_sources,
+  workbench,
+)
 
 # What a ledger without a guarantee is opened with; no figure comes of it.
 _NOMINAL_DELTA = 1e-6
@@ -30,189 +37,185 @@ def run(chosen: experiment.Experiment) -> int:
   Returns:
     The command's exit code: 0, or 128 plus the signal that interrupted.
   """
+  tokenizer_sources.check_first_tokenizer(chosen)
   data = chosen.task.load(chosen.task_settings, chosen.run.seed)
   data.check_disjoint()
-  sampler = cohorts.CohortSampler(
-    data.train.client_ids,
-    chosen.run.clients_per_round,
-    chosen.run.cohort_sampling,
-    chosen.run.seed,
-  )
-  plan = _plan(chosen, len(data.train.client_ids))
+  all_phases = phases.plan_phases(chosen, data.train.client_ids)
   folder = output.OutputFolder(chosen.folder)
   folder.check_config(chosen.config)
-  tokenizer = _tokenizer(chosen.task_settings, data, folder.path)
-  ledger = _opening_ledger(chosen, plan)
-  workbench = _Workbench(chosen, data, tokenizer)
-  _say_what_runs(chosen, data, workbench, plan)
-
+  _say_what_runs(chosen, data, all_phases)
   with execution.execution(
     chosen.machine.num_workers,
     chosen.machine.workers,
     chosen.machine.max_concurrent_clients,
     log_dir=folder.path,
   ) as runtime:
-    outcome = program.train(
-      program.Program(
-        process=chosen.algorithm.build(
-          learning_model.from_language_model(
-            workbench.model, workbench.model.initial_weights(chosen.run.seed)
-          ),
-          chosen.algorithm_settings,
-          plan,
-          chosen.run.seed,
-        ),
-        sampler=sampler,
-        client_data=workbench.client_batches,
-        evaluate=lambda weights: workbench.evaluate(weights, 'validation'),
-        plan=plan,
-        total_rounds=chosen.run.total_rounds,
-        rounds_per_eval=chosen.run.rounds_per_eval,
-        rounds_per_checkpoint=chosen.machine.rounds_per_checkpoint,
-      ),
-      ledger,
-      folder.path,
-      runtime,
-    )
-  if outcome.ended == 'interrupted':
+    end = _train_phases(chosen, data, all_phases, folder.path, runtime)
+  if end.outcome.ended == 'interrupted':
     print(
-      f'stopped after round {outcome.rounds_done}; repeat the command to go on',
+      f'stopped after round {end.outcome.rounds_done}; repeat the command to go on',
       file=sys.stderr,
     )
-    return 128 + (outcome.signal_number or 0)
-  _finish(chosen, workbench, plan, outcome, folder.path)
+    return 128 + (end.outcome.signal_number or 0)
+  _finish(chosen, data, end, folder.path)
   return 0
 
 
-class _Workbench:
-  """The encoded text, the model and the evaluator of one tokenizer."""
+@dataclasses.dataclass(frozen=True)
+class _PhaseEnd:
+  """Where a phase left off: its outcome, and what goes with its weights."""
 
-  def __init__(
-    self,
-    chosen: experiment.Experiment,
-    data: clients.FederatedText,
-    tokenizer: tokenizers.Tokenizer,
-  ):
-    task: settings.LanguageModelSettings = chosen.task_settings
-    cache_dir = pathlib.Path(task.data_dir)
-    self._chosen = chosen
-    self._train = encoded.EncodedClients(
-      data.train,
-      tokenizer,
-      max_tokens_per_user=task.max_tokens_per_user,
-      cache_dir=cache_dir,
-    )
-    # Not cut off by tokens: all tokenizers must be compared on the same text.
-    self._held_out = {
-      'validation': encoded.EncodedClients(
-        data.validation, tokenizer, cache_dir=cache_dir
-      ),
-      'test': encoded.EncodedClients(data.test, tokenizer, cache_dir=cache_dir),
-    }
-    self.model = language_models.build(task.model, tokenizer.size, task.tied_embeddings)
-    self._evaluator = evaluation.LanguageModelEvaluator(
-      self.model, tokenizer, task.max_sentence_length
-    )
-
-  def client_batches(
-    self, client_ids: Sequence[str], round_number: int
-  ) -> list[list[batching.Batch]]:
-    """Makes the batches of a round's clients."""
-    algorithm = self._chosen.algorithm_settings
-    return [
-      batching.training_batches(
-        self._train.posts(client_id),
-        batch_size=algorithm.client_batch_size,
-        num_epochs=getattr(algorithm, 'client_epochs_per_round', 1),
-        max_length=self._chosen.task_settings.max_sentence_length,
-        rng=randomness.generator(
-          self._chosen.run.seed, 'batches', round_number, client_id
-        ),
-      )
-      for client_id in client_ids
-    ]
-
-  def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
-    """Evaluates weights on the `validation` or the `test` users."""
-    users = self._held_out[group]
-    most = self._chosen.task_settings.max_eval_users
-    ids = users.client_ids
-    if len(ids) > most:
-      rng = randomness.generator(self._chosen.run.seed, 'evaluation', group)
-      ids = [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
-    return self._evaluator.evaluate(weights, users, ids)
+  phase: phases.Phase
+  bench: workbench.Workbench
+  outcome: program.Outcome
 
 
-def _plan(chosen: experiment.Experiment, population: int) -> plans.CentralDpPlan | None:
-  """Makes the privacy plan of an algorithm that has one; refuses a false claim."""
-  if chosen.privacy_settings is None:
-    return None
-  plan = plans.make_plan(
-    chosen.privacy_settings,
-    sampling=chosen.run.cohort_sampling,
-    simulated_population=population,
-    simulated_cohort=chosen.run.clients_per_round,
-    rounds=chosen.run.total_rounds,
-  )
-  if chosen.task_settings.tokenizer_source == 'oracle' and plan.claim:
-    raise mechanism.PrivacyError(
-      '--tokenizer_source=oracle trains the tokenizer on users’ text, which no noise '
-      'protects: there is no privacy figure to claim. For a comparison, add '
-      '--privacy_claim=false.'
-    )
-  return plan
-
-
-def _tokenizer(
-  task: settings.LanguageModelSettings,
+def _train_phases(
+  chosen: experiment.Experiment,
   data: clients.FederatedText,
+  all_phases: Sequence[phases.Phase],
   folder: pathlib.Path,
-) -> tokenizers.Tokenizer:
-  """Reads the run's tokenizer, or trains it and keeps it in the folder."""
-  file = folder / 'tokenizers' / 'initial.model'
-  if file.exists():
-    return subword.SubwordTokenizer(file.read_bytes())
-  texts: Iterator[str]
-  if task.tokenizer_source == 'oracle':
-    texts = (text for user in data.train.client_ids for text in data.train.read(user))
-  elif data.public_text is not None:
-    texts = iter(data.public_text)
-  else:
-    raise clients.DataError(
-      f'--data={task.data} brings no public text for the tokenizer: name a text file '
-      'with --public_data=FILE'
+  runtime: execution.Runtime,
+) -> _PhaseEnd:
+  """Trains phase after phase; a resumed run starts with the last one begun."""
+  end: _PhaseEnd | None = None
+  for phase in all_phases[_last_begun(all_phases, folder) :]:
+    record = tokenizer_sources.read_record(folder, phase.index)
+    if record is None:
+      record = _next_tokenizer(chosen, data, end, folder)
+      record.write(folder)
+    bench = workbench.Workbench(chosen, data, record.tokenizer)
+    print(
+      f'phase {phase.index + 1} of {len(all_phases)}: {chosen.task_settings.model}, '
+      f'{bench.model.num_parameters:,} parameters, {bench.tokenizer.size:,} tokens '
+      f'({record.source} tokenizer), {len(phase.users):,} users'
     )
-  tokenizer = subword.train(texts, task.vocab_size)
-  file.parent.mkdir(exist_ok=True)
-  output.write_atomically(file, tokenizer.to_bytes())
-  return tokenizer
+    end = _train_phase(chosen, phase, bench, end, folder, runtime)
+    if end.outcome.ended != 'finished':
+      break
+  assert end is not None  # There is at least one phase.
+  return end
+
+
+def _last_begun(all_phases: Sequence[phases.Phase], folder: pathlib.Path) -> int:
+  """Returns the index of the last phase of which there is a checkpoint, or 0."""
+  begun = [
+    phase.index
+    for phase in all_phases
+    if any((folder / _checkpoint_folder(phase)).glob('program_state_*[0-9]'))
+  ]
+  return max(begun, default=0)
+
+
+def _checkpoint_folder(phase: phases.Phase) -> str:
+  return f'checkpoints/phase_{phase.index}'
+
+
+def _next_tokenizer(
+  chosen: experiment.Experiment,
+  data: clients.FederatedText,
+  before: _PhaseEnd | None,
+  folder: pathlib.Path,
+) -> tokenizer_sources.TokenizerRecord:
+  """Makes the tokenizer of the first phase, or of the next one."""
+  if before is None:
+    return tokenizer_sources.make_first_tokenizer(chosen, data)
+  return resampling.learn_tokenizer(
+    before.bench,
+    before.outcome.weights,
+    chosen.algorithm_settings,
+    index=before.phase.index + 1,
+    vocab_size=chosen.task_settings.vocab_size,
+    seed=chosen.run.seed,
+    folder=folder,
+  )
+
+
+def _train_phase(
+  chosen: experiment.Experiment,
+  phase: phases.Phase,
+  bench: workbench.Workbench,
+  before: _PhaseEnd | None,
+  folder: pathlib.Path,
+  runtime: execution.Runtime,
+) -> _PhaseEnd:
+  """Trains one phase, from its newest checkpoint if there is one."""
+  process = chosen.algorithm.build(
+    learning_model.from_language_model(
+      bench.model, bench.model.initial_weights(chosen.run.seed)
+    ),
+    chosen.algorithm_settings,
+    phase.plan,
+    chosen.run.seed,
+  )
+  initial_state: Callable[[], Any] | None = None
+  ledger = _opening_ledger(chosen, phase)
+  if before is not None:
+    ledger = before.outcome.ledger
+    ledger.charge_post_processing(
+      'tokenizer', 'trained on text sampled from the private model'
+    )
+    if phase.continues:
+      state, old_bench = before.outcome.state, before.bench
+      initial_state = lambda: resampling.carry_over(state, process, old_bench, bench)  # noqa: E731
+      effect = resampling.remap_effect(
+        old_bench, bench, before.outcome.weights, chosen.run.seed
+      )
+      ledger.charge_post_processing(
+        'remap', 'of the private model to the new tokenizer'
+      )
+      lineage.write_remap_effect(folder, phase.index, effect)
+      print(
+        f'perplexity per word {effect["perplexity_before"]:.2f} before the remap, '
+        f'{effect["perplexity_after_remap"]:.2f} after it, '
+        f'{effect["perplexity_with_fresh_embeddings"]:.2f} with fresh embeddings'
+      )
+  outcome = program.train(
+    program.Program(
+      process=process,
+      sampler=cohorts.CohortSampler(
+        phase.users,
+        chosen.run.clients_per_round,
+        chosen.run.cohort_sampling,
+        chosen.run.seed,
+      ),
+      client_data=bench.client_batches,
+      evaluate=lambda weights: bench.evaluate(weights, 'validation'),
+      plan=phase.plan,
+      total_rounds=phase.last_round,
+      rounds_per_eval=chosen.run.rounds_per_eval,
+      rounds_per_checkpoint=chosen.machine.rounds_per_checkpoint,
+      rounds_before=phase.rounds_before,
+      initial_state=initial_state,
+      checkpoint_folder=_checkpoint_folder(phase),
+      user_group=phase.group,
+    ),
+    ledger,
+    folder,
+    runtime,
+  )
+  return _PhaseEnd(phase, bench, outcome)
 
 
 def _opening_ledger(
-  chosen: experiment.Experiment, plan: plans.CentralDpPlan | None
+  chosen: experiment.Experiment, phase: phases.Phase
 ) -> ledger_lib.Ledger:
   """Opens the ledger with what is settled before the first round."""
-  ledger = (
-    ledger_lib.Ledger(_NOMINAL_DELTA)
-    if plan is None
-    else ledger_lib.Ledger(plan.delta, plan.accountant)
-  )
-  if plan is None:
+  if phase.plan is None:
+    ledger = ledger_lib.Ledger(_NOMINAL_DELTA)
     ledger.note_no_guarantee(
       chosen.algorithm.name, 'updates are averaged without clipping and without noise'
     )
-  if chosen.task_settings.tokenizer_source == 'oracle':
-    ledger.note_no_guarantee('tokenizer', 'trained on the users’ own text')
   else:
-    ledger.charge_post_processing('tokenizer', 'trained on public text')
+    ledger = ledger_lib.Ledger(phase.plan.delta, phase.plan.accountant)
+  tokenizer_sources.charge_first_tokenizer(ledger, chosen)
   return ledger
 
 
 def _say_what_runs(
   chosen: experiment.Experiment,
   data: clients.FederatedText,
-  workbench: _Workbench,
-  plan: plans.CentralDpPlan | None,
+  all_phases: Sequence[phases.Phase],
 ) -> None:
   """Prints what is about to be trained, on whom, and under which promise."""
   users = ', '.join(
@@ -222,48 +225,53 @@ def _say_what_runs(
   print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
   print(f'  data      {data.name}: {users} users')
   print(
-    f'  model     {chosen.task_settings.model}, '
-    f'{workbench.model.num_parameters:,} parameters, {workbench.model.vocab_size:,} tokens'
+    f'  rounds    {all_phases[-1].last_round} of {chosen.run.clients_per_round} users, '
+    f'{chosen.run.cohort_sampling} sampling'
   )
-  print(
-    f'  rounds    {chosen.run.total_rounds} of {chosen.run.clients_per_round} users'
-  )
-  if plan is None:
-    print('  privacy   no formal guarantee')
-    return
-  print(
-    f'  privacy   clip {plan.clip:g}, noise multiplier {plan.noise_multiplier:.4g}, '
-    f'{plan.sampling} cohorts of {plan.cohort:,} in {plan.population:,} users'
-  )
-  for warning in plan.warnings:
-    print(f'  note      {warning}')
+  notes: dict[str, None] = {}
+  for phase in all_phases:
+    plan = phase.plan
+    if plan is None:
+      notes['privacy   no formal guarantee'] = None
+      continue
+    whose = f'{phase.group}: ' if phase.group else ''
+    notes[
+      f'privacy   {whose}clip {plan.clip:g}, noise multiplier '
+      f'{plan.noise_multiplier:.4g}, {plan.sampling} cohorts of {plan.cohort:,} in '
+      f'{plan.population:,} users'
+    ] = None
+    notes |= {f'note      {warning}': None for warning in plan.warnings}
+  for note in notes:
+    print(f'  {note}')
 
 
 def _finish(
   chosen: experiment.Experiment,
-  workbench: _Workbench,
-  plan: plans.CentralDpPlan | None,
-  outcome: program.Outcome,
+  data: clients.FederatedText,
+  end: _PhaseEnd,
   folder: pathlib.Path,
 ) -> None:
-  """Evaluates on test users; writes results, model and privacy card; prints them."""
-  metrics = workbench.evaluate(outcome.weights, 'test')
+  """Evaluates on test users; writes results, model, card, lineage; prints them."""
+  outcome = end.outcome
+  metrics = end.bench.evaluate(outcome.weights, 'test')
   privacy = card.privacy_card(
     outcome.ledger,
-    plan,
+    end.phase.plan,
     task=chosen.task.name,
     algo=chosen.algorithm.name,
     facts={'rounds_done': outcome.rounds_done},
   )
   card.write(privacy, folder)
+  rows = lineage.write(chosen, data, outcome.ledger, end.phase.index, folder)
   results = {
     'rounds': outcome.rounds_done,
     'ended': outcome.ended,
     'epsilon': privacy['epsilon'],
+    'tokenizer_kl': rows[-1].kl,
     **{f'test_{name}': value for name, value in metrics.items()},
   }
-  output.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
-  workbench.model.to_keras(outcome.weights).save(folder / 'model.keras')
+  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
+  end.bench.model.to_keras(outcome.weights).save(folder / 'model.keras')
   if outcome.ended == 'budget':
     print(
       f'stopped after round {outcome.rounds_done}: one more would exceed the budget'

@@ -2,11 +2,11 @@
 
 import fcntl
 import json
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from tff_textpriv import files
 from tff_textpriv import settings as settings_lib
 
 
@@ -55,11 +55,11 @@ class OutputFolder:
     """
     file = self.path / 'config.json'
     if not file.exists():
-      write_atomically(file, json.dumps(config, indent=2) + '\n')
+      files.write_atomically(file, json.dumps(config, indent=2) + '\n')
       return
     try:
-      before = json.loads(file.read_text())
-    except ValueError as error:
+      before = dict(json.loads(file.read_text()))
+    except (ValueError, TypeError) as error:
       raise OutputError(f'{file}: not the JSON that a run writes ({error})') from error
     now = json.loads(json.dumps(config))
     differing = [
@@ -77,14 +77,3 @@ class OutputFolder:
 
 def _shown(config: Mapping[str, Any], name: str) -> str:
   return settings_lib.format_value(config[name]) if name in config else '(absent)'
-
-
-def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
-  """Writes a file so that it is seen whole or not at all, even after a crash."""
-  data = content.encode() if isinstance(content, str) else content
-  temporary = file.with_name(f'.{file.name}.{os.getpid()}')
-  with open(temporary, 'wb') as stream:
-    stream.write(data)
-    stream.flush()
-    os.fsync(stream.fileno())
-  os.replace(temporary, file)

@@ -32,9 +32,13 @@ class Program:
     client_data: Gives the data sets of these users in that round.
     evaluate: Measures model weights on the validation users.
     plan: The privacy plan that is charged each round; `None` without one.
-    total_rounds: How many rounds to train.
+    total_rounds: The number of the last round to train.
     rounds_per_eval: Rounds between evaluations.
     rounds_per_checkpoint: Rounds between checkpoints.
+    rounds_before: The rounds that others have trained before; counting goes on.
+    initial_state: Gives the state to start from; by default the process's own.
+    checkpoint_folder: Where checkpoints are, within the run's folder.
+    user_group: The name, in the ledger, of the users that are drawn.
   """
 
   process: tff.learning.templates.LearningProcess
@@ -45,6 +49,10 @@ class Program:
   total_rounds: int
   rounds_per_eval: int
   rounds_per_checkpoint: int
+  rounds_before: int = 0
+  initial_state: Callable[[], Any] | None = None
+  checkpoint_folder: str = 'checkpoints'
+  user_group: str = ''
 
   def __post_init__(self) -> None:
     if self.plan is not None and self.plan.sampling != self.sampler.sampling:
@@ -60,6 +68,7 @@ class Outcome:
 
   Attributes:
     weights: The model's trainable weights.
+    state: The server state that they are a part of.
     ledger: What was spent.
     rounds_done: The number of rounds behind the weights.
     ended: `finished`, `budget` (the next round would exceed it) or `interrupted`.
@@ -67,6 +76,7 @@ class Outcome:
   """
 
   weights: list[np.ndarray]
+  state: Any
   ledger: ledger_lib.Ledger
   rounds_done: int
   ended: str
@@ -91,12 +101,14 @@ def train(
     How it ended; a checkpoint of the last round is in the folder.
   """
   with asyncio.Runner() as runner, stopping.stop_on_signals() as stop:
-    kept = checkpoints.Checkpoints(folder / 'checkpoints', runner)
+    kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
     releases = _releases(folder)
-    state = program.process.initialize()
+    state = (program.initial_state or program.process.initialize)()
     checkpoint = kept.load_latest(state)
-    round_number = 0
-    if checkpoint is not None:
+    round_number = program.rounds_before
+    if checkpoint is None:
+      _save(kept, round_number, state, ledger)
+    else:
       round_number, state, notes = checkpoint
       ledger = ledger_lib.Ledger.from_json(notes['ledger'])
       print(f'resuming after round {round_number}', file=sys.stderr)
@@ -106,23 +118,27 @@ def train(
         if stop:
           ended = 'interrupted'
           break
-        if program.plan is not None and ledger.would_exceed(program.plan):
+        if program.plan is not None and ledger.would_exceed(
+          program.plan, program.user_group
+        ):
           ended = 'budget'
           break
         round_number += 1
         started = time.monotonic()
         users = program.sampler.cohort(round_number)
         cohort = program.client_data(users, round_number)
-        output = _next(program.process, state, cohort, runtime)
+        output = _on_workers(runtime, program.process.next, state, cohort)
         state = output.state
         if program.plan is not None:
-          ledger.charge_round(program.plan)
+          ledger.charge_round(program.plan, group=program.user_group)
         metrics = _round_metrics(output.metrics, len(cohort), ledger)
         seconds = time.monotonic() - started
         if _is_due(round_number, program.rounds_per_eval, program.total_rounds):
           metrics |= {
             f'validation_{name}': value
-            for name, value in program.evaluate(_weights(program, state)).items()
+            for name, value in program.evaluate(
+              _weights(program, state, runtime)
+            ).items()
           }
         progress.show(round_number, metrics, seconds)
         runner.run(releases.release(collections.OrderedDict(metrics), round_number))
@@ -130,7 +146,12 @@ def train(
           _save(kept, round_number, state, ledger)
     _save(kept, round_number, state, ledger)
     return Outcome(
-      _weights(program, state), ledger, round_number, ended, stop.signal_number
+      _weights(program, state, runtime),
+      state,
+      ledger,
+      round_number,
+      ended,
+      stop.signal_number,
     )
 
 
@@ -144,16 +165,13 @@ def _releases(folder: pathlib.Path) -> tff.program.ReleaseManager:
   )
 
 
-def _next(
-  process: tff.learning.templates.LearningProcess,
-  state: Any,
-  cohort: Sequence[Any],
-  runtime: execution.Runtime,
-) -> tff.learning.templates.LearningProcessOutput:
-  """Runs one round; a worker that dies is replaced and the round repeated."""
+def _on_workers(
+  runtime: execution.Runtime, call: Callable[..., Any], *arguments: Any
+) -> Any:
+  """Computes on the workers; one that dies is replaced and the call repeated."""
   for deaths in range(1, _MAX_WORKER_DEATHS + 1):
     try:
-      return process.next(state, cohort)
+      return call(*arguments)
     except worker_process.WorkerDiedError as error:
       if deaths == _MAX_WORKER_DEATHS:
         raise
@@ -184,9 +202,11 @@ def _round_metrics(
   return result
 
 
-def _weights(program: Program, state: Any) -> list[np.ndarray]:
+def _weights(
+  program: Program, state: Any, runtime: execution.Runtime
+) -> list[np.ndarray]:
   """Returns the trainable weights of a state."""
-  weights = program.process.get_model_weights(state)
+  weights = _on_workers(runtime, program.process.get_model_weights, state)
   return [np.asarray(weight) for weight in weights.trainable]
 
 

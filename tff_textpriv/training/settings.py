@@ -3,6 +3,7 @@
 import dataclasses
 
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.privacy import count_mean_sketch
 from tff_textpriv.settings import setting
 
 
@@ -56,8 +57,8 @@ class MachineSettings(settings_lib.Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageModelSettings(settings_lib.Settings):
-  """The text and the model of a language-model task."""
+class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
+  """The text, the tokenizer and the model of a language-model task."""
 
   data: str = setting(
     'embedded',
@@ -76,17 +77,36 @@ class LanguageModelSettings(settings_lib.Settings):
   model: str = setting(
     'lstm_tiny',
     'The model: tiny trains on a laptop, paper has 3 layers and 14M parameters.',
-    choices=('lstm_tiny', 'lstm_small', 'lstm_paper'),
+    choices=(
+      'lstm_tiny',
+      'lstm_small',
+      'lstm_paper',
+      'transformer_tiny',
+      'transformer_small',
+      'transformer_paper',
+    ),
   )
   tied_embeddings: bool = setting(
     True, 'Use the input embedding as the output layer too.'
   )
-  vocab_size: int = setting(2000, 'Size of the sub-word vocabulary.', low=300)
+  tokenizer: str = setting(
+    'bpe',
+    'Sub-words, which can write any word (bpe), or the most frequent words (word).',
+    choices=('bpe', 'word'),
+  )
+  vocab_size: int = setting(2000, 'Size of the vocabulary.', low=5)
   tokenizer_source: str = setting(
     'public',
-    'What the tokenizer is trained on: public text, or (for comparison only, there is '
-    'no privacy in it) the training users’ own text.',
-    choices=('public', 'oracle'),
+    'What the (first) tokenizer is trained on: public text; words that users report '
+    'under local differential privacy (heavy_hitters); or, for comparison only, as '
+    'there is no privacy in it, the training users’ own text (oracle).',
+    choices=('public', 'heavy_hitters', 'oracle'),
+  )
+  train_users: str = setting(
+    'all',
+    'Who trains: all training users, or the second half of them, which leaves the '
+    'first half to whatever finds the tokenizer.',
+    choices=('all', 'second_half'),
   )
   max_tokens_per_user: int = setting(1600, 'Where a user’s text is cut off.', low=2)
   max_sentence_length: int = setting(

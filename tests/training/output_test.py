@@ -1,0 +1,112 @@
+"""The output folder: one run at a time, one set of settings, whole files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tff_textpriv import files
+from tff_textpriv.training import output
+
+_CONFIG = {
+  'task': 'stackoverflow',
+  'seed': 1,
+  'clip': float('inf'),
+  'tied_embeddings': True,
+  'workers': ('a:1', 'b:2'),
+  'public_data': None,
+}
+
+
+def test_the_first_start_writes_the_settings_and_the_same_ones_are_accepted(tmp_path):
+  folder = output.OutputFolder(tmp_path / 'runs' / 'first')
+  folder.check_config(_CONFIG)
+  written = json.loads((folder.path / 'config.json').read_text())
+  assert written == {**_CONFIG, 'workers': ['a:1', 'b:2']}
+  before = (folder.path / 'config.json').stat()
+  folder.check_config(dict(_CONFIG))
+  assert (folder.path / 'config.json').stat() == before
+
+
+def test_other_settings_are_refused_by_name_with_both_values(tmp_path):
+  folder = output.OutputFolder(tmp_path)
+  folder.check_config(_CONFIG)
+  changed = {**_CONFIG, 'seed': 2, 'tied_embeddings': False, 'model': 'lstm_tiny'}
+  with pytest.raises(output.OutputError) as caught:
+    folder.check_config(changed)
+  message = str(caught.value)
+  assert str(tmp_path) in message and '--experiment_name' in message
+  assert '--seed: 1 before, 2 now' in message
+  assert '--tied_embeddings: true before, false now' in message
+  assert '--model: (absent) before, lstm_tiny now' in message
+  for same in ('--task', '--clip', '--workers', '--public_data'):
+    assert same not in message
+  # A refusal changes nothing: the first settings are still the folder's.
+  folder.check_config(_CONFIG)
+
+
+@pytest.mark.parametrize('content', ['', '{"seed": 1', '[1, 2]', '3'])
+def test_a_damaged_config_is_named_and_not_overwritten(tmp_path, content):
+  file = tmp_path / 'config.json'
+  file.write_text(content)
+  with pytest.raises(output.OutputError, match='config.json: not the JSON'):
+    output.OutputFolder(tmp_path).check_config(_CONFIG)
+  assert file.read_text() == content
+
+
+def test_a_second_process_is_refused_until_the_first_one_is_gone(tmp_path):
+  # Killed, so that nothing but the kernel can give the lock back.
+  holder = subprocess.Popen(
+    [
+      sys.executable,
+      '-c',
+      'import pathlib, sys, time\n'
+      'from tff_textpriv.training import output\n'
+      'folder = output.OutputFolder(pathlib.Path(sys.argv[1]))\n'
+      'print("locked", flush=True)\n'
+      'time.sleep(60)',
+      str(tmp_path),
+    ],
+    stdout=subprocess.PIPE,
+    text=True,
+  )
+  try:
+    assert holder.stdout.readline() == 'locked\n'
+    with pytest.raises(output.OutputError, match='another process is running in'):
+      output.OutputFolder(tmp_path)
+  finally:
+    holder.kill()
+    holder.communicate()
+  output.OutputFolder(tmp_path).check_config(_CONFIG)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+  (tmp_path / 'file').write_text('')
+  for path in (tmp_path / 'file', tmp_path / 'file' / 'run'):
+    with pytest.raises(output.OutputError, match=f'cannot write to {path}'):
+      output.OutputFolder(path)
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+  file = tmp_path / 'results.json'
+  files.write_atomically(file, 'first é')
+  files.write_atomically(file, b'second')
+  assert file.read_bytes() == b'second'
+  assert os.listdir(tmp_path) == ['results.json']
+
+
+@pytest.mark.parametrize('step', ['fsync', 'replace'])
+def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch, step):
+  file = tmp_path / 'results.json'
+  files.write_atomically(file, 'old')
+
+  def crash(*arguments):
+    raise OSError(28, 'No space left on device')
+
+  monkeypatch.setattr(os, step, crash)
+  with pytest.raises(OSError, match='No space'):
+    files.write_atomically(file, 'new' * 1000)
+  assert file.read_text() == 'old'
+  assert os.listdir(tmp_path) == ['results.json']

@@ -1,0 +1,458 @@
+"""The training loop: however a run is disturbed, its result is the undisturbed one."""
+
+import csv
+import dataclasses
+import math
+import os
+import pathlib
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from tff_textpriv import randomness
+from tff_textpriv.datasets import batching
+from tff_textpriv.iterative_processes import learning_model, registry
+from tff_textpriv.models import language_models
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import mechanism, plans
+from tff_textpriv.runtime import cohorts, execution, worker_process
+from tff_textpriv.training import checkpoints
+from tff_textpriv.training import program as program_lib
+
+_USERS = [f'user {i}' for i in range(8)]
+_COHORT = 4
+_ROUNDS = 5
+_SEED = 3
+
+
+def _plan(**changes) -> plans.CentralDpPlan:
+  plan = plans.CentralDpPlan(
+    sampling='poisson',
+    population=len(_USERS),
+    cohort=_COHORT,
+    simulated_population=len(_USERS),
+    simulated_cohort=_COHORT,
+    rounds=_ROUNDS,
+    clip=0.5,
+    noise_multiplier=2.0,
+    delta=1e-5,
+  )
+  return dataclasses.replace(plan, **changes)
+
+
+def _client_data(users, round_number):
+  """Posts of 30 tokens' worth, in an order that depends on the round."""
+  cohort = []
+  for user in users:
+    rng = np.random.default_rng(_USERS.index(user))
+    posts = [rng.integers(4, 30, 6).astype(np.int32) for _ in range(5)]
+    cohort.append(
+      batching.training_batches(
+        posts,
+        batch_size=2,
+        num_epochs=1,
+        max_length=8,
+        rng=randomness.generator(_SEED, 'batches', round_number, user),
+      )
+    )
+  return cohort
+
+
+def _evaluate(weights):
+  return {
+    'word_accuracy': float(weights[0].mean()),
+    'word_perplexity': float(weights[-1].std()),
+  }
+
+
+def _process(plan=None, embedding_size=8, **settings):
+  model = language_models.LstmLanguageModel(30, embedding_size, 8, 1, tied=True)
+  algorithm = registry.ALGORITHMS['dp_fed_avg']
+  return algorithm.build(
+    learning_model.from_language_model(model, model.initial_weights(_SEED)),
+    algorithm.settings(**settings),
+    plan or _plan(),
+    seed=_SEED,
+  )
+
+
+@pytest.fixture(scope='module')
+def process():
+  return _process()
+
+
+@pytest.fixture(scope='module')
+def program(process):
+  return program_lib.Program(
+    process=process,
+    sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
+    client_data=_client_data,
+    evaluate=_evaluate,
+    plan=_plan(),
+    total_rounds=_ROUNDS,
+    rounds_per_eval=3,
+    rounds_per_checkpoint=2,
+  )
+
+
+def _train(program, folder, runtime):
+  ledger = ledger_lib.Ledger(1e-5)
+  ledger.charge_post_processing('tokenizer', 'trained on public text')
+  return program_lib.train(program, ledger, folder, runtime)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+  outcome: program_lib.Outcome
+  folder: pathlib.Path
+
+  @property
+  def metrics(self) -> bytes:
+    return (self.folder / 'metrics.csv').read_bytes()
+
+  def assert_equals(self, other: '_Run') -> None:
+    """Bit-equal weights, the same ledger, the same bytes of metrics."""
+    assert self.outcome.ended == other.outcome.ended
+    assert self.outcome.rounds_done == other.outcome.rounds_done
+    assert self.outcome.ledger == other.outcome.ledger
+    for ours, theirs in zip(self.outcome.weights, other.outcome.weights, strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+    assert self.metrics == other.metrics
+
+
+@pytest.fixture(scope='module')
+def undisturbed(program, tff_runtime, tmp_path_factory):
+  folder = tmp_path_factory.mktemp('undisturbed')
+  return _Run(_train(program, folder, tff_runtime), folder)
+
+
+def _at_round(when: int, action):
+  """Client data that do something just before a round, the first time."""
+  done = []
+
+  def client_data(users, round_number):
+    if round_number == when and not done:
+      done.append(round_number)
+      action()
+    return _client_data(users, round_number)
+
+  return client_data
+
+
+class _CrashError(Exception):
+  pass
+
+
+def _crash():
+  raise _CrashError()
+
+
+def _rows(folder):
+  with open(folder / 'metrics.csv', newline='') as file:
+    return list(csv.DictReader(file))
+
+
+def _saved_rounds(folder) -> list[int]:
+  return sorted(
+    int(path.name.removeprefix('program_state_'))
+    for path in (folder / 'checkpoints').iterdir()
+  )
+
+
+def _damage(folder, round_number):
+  (file,) = folder.glob(f'checkpoints/program_state_{round_number}/variables/*.data-*')
+  file.write_bytes(file.read_bytes()[:100])
+
+
+def test_a_run_trains_and_writes_down_every_round(undisturbed, process):
+  outcome, rows = undisturbed.outcome, _rows(undisturbed.folder)
+  assert (outcome.ended, outcome.rounds_done) == ('finished', _ROUNDS)
+  assert [row['round'] for row in rows] == ['1', '2', '3', '4', '5']
+  assert set(rows[0]) == {
+    'round',
+    'train_loss',
+    'num_clients',
+    'num_examples',
+    'num_tokens',
+    'contributing_clients',
+    'clip',
+    'non_finite_clients',
+    'epsilon',
+    'validation_word_accuracy',
+    'validation_word_perplexity',
+  }
+  # Every third round is evaluated, and the last one.
+  evaluated = [row['round'] for row in rows if row['validation_word_accuracy']]
+  assert evaluated == ['3', '5']
+  assert float(rows[-1]['validation_word_accuracy']) == pytest.approx(
+    outcome.weights[0].mean(), rel=1e-6
+  )
+  sampler = cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED)
+  sizes = [len(sampler.cohort(number)) for number in range(1, _ROUNDS + 1)]
+  assert [int(row['num_clients']) for row in rows] == sizes
+  epsilons = [float(row['epsilon']) for row in rows]
+  assert epsilons == sorted(set(epsilons))
+  assert epsilons[-1] == outcome.ledger.epsilon()
+  losses = [float(row['train_loss']) for row in rows]
+  assert losses[0] == pytest.approx(math.log(30), rel=0.1)
+  assert list((undisturbed.folder / 'tensorboard').glob('events.out.tfevents.*'))
+  assert _saved_rounds(undisturbed.folder) == [4, 5]
+  initial = process.get_model_weights(process.initialize()).trainable
+  assert not np.array_equal(outcome.weights[0], initial[0])
+
+
+def test_a_finished_run_that_is_started_again_changes_nothing(
+  undisturbed, program, tff_runtime
+):
+  refuse = dataclasses.replace(program, client_data=lambda *_: _crash())
+  again = _Run(_train(refuse, undisturbed.folder, tff_runtime), undisturbed.folder)
+  again.assert_equals(undisturbed)
+
+
+@pytest.mark.parametrize('when', [1, 2, 4, 5])
+def test_a_run_that_crashed_and_was_resumed_equals_an_undisturbed_one(
+  undisturbed, program, tff_runtime, tmp_path, when
+):
+  crashing = dataclasses.replace(program, client_data=_at_round(when, _crash))
+  with pytest.raises(_CrashError):
+    _train(crashing, tmp_path, tff_runtime)
+  assert len(_rows(tmp_path)) == when - 1
+  resumed = _Run(_train(crashing, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
+def test_crashing_in_every_round_only_takes_longer(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  # A checkpoint after each round: without one there would be no progress.
+  for when in range(1, _ROUNDS + 1):
+    crashing = dataclasses.replace(
+      program, client_data=_at_round(when, _crash), rounds_per_checkpoint=1
+    )
+    with pytest.raises(_CrashError):
+      _train(crashing, tmp_path, tff_runtime)
+  resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_after_its_round_and_it_can_go_on(
+  undisturbed, program, tff_runtime, tmp_path, number
+):
+  stopping = dataclasses.replace(
+    program, client_data=_at_round(3, lambda: os.kill(os.getpid(), number))
+  )
+  before = signal.getsignal(number)
+  outcome = _train(stopping, tmp_path, tff_runtime)
+  assert (outcome.ended, outcome.rounds_done) == ('interrupted', 3)
+  assert outcome.signal_number == number
+  assert signal.getsignal(number) == before
+  assert len(_rows(tmp_path)) == 3
+  assert 3 in _saved_rounds(tmp_path)  # Though only every second round is due.
+  resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
+def test_a_second_signal_stops_at_once_and_the_run_can_go_on(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  def insist():
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+
+  stopping = dataclasses.replace(program, client_data=_at_round(3, insist))
+  with pytest.raises(KeyboardInterrupt):
+    _train(stopping, tmp_path, tff_runtime)
+  assert len(_rows(tmp_path)) == 2
+  resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
+def test_the_budget_ends_the_run_before_the_round_that_would_exceed_it(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  spent = [float(row['epsilon']) for row in _rows(undisturbed.folder)]
+  plan = _plan(budget_epsilon=(spent[2] + spent[3]) / 2)
+  limited = dataclasses.replace(program, plan=plan)
+  outcome = _train(limited, tmp_path, tff_runtime)
+  assert (outcome.ended, outcome.rounds_done) == ('budget', 3)
+  assert outcome.ledger.epsilon() == spent[2] <= plan.budget_epsilon
+  assert _saved_rounds(tmp_path)[-1] == 3
+  assert [float(row['epsilon']) for row in _rows(tmp_path)] == spent[:3]
+  # Trying again spends nothing.
+  again = _train(limited, tmp_path, tff_runtime)
+  assert (again.ended, again.rounds_done) == ('budget', 3)
+  assert again.ledger == outcome.ledger
+  for ours, theirs in zip(again.weights, outcome.weights, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+  ('drawn', 'accounted'), [('fixed', 'poisson'), ('poisson', 'fixed')]
+)
+def test_a_sampler_that_the_plan_does_not_account_for_is_refused(
+  program, drawn, accounted
+):
+  sampler = cohorts.CohortSampler(_USERS, _COHORT, drawn, _SEED)
+  with pytest.raises(mechanism.PrivacyError, match=f'drawn by {drawn}.*{accounted}'):
+    dataclasses.replace(program, sampler=sampler, plan=_plan(sampling=accounted))
+  dataclasses.replace(program, sampler=sampler, plan=_plan(sampling=drawn))
+
+
+def test_a_damaged_newest_checkpoint_costs_time_and_not_the_result(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  crashing = dataclasses.replace(
+    program, client_data=_at_round(5, _crash), rounds_per_checkpoint=1
+  )
+  with pytest.raises(_CrashError):
+    _train(crashing, tmp_path, tff_runtime)
+  assert _saved_rounds(tmp_path) == [3, 4]
+  _damage(tmp_path, 4)
+  resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+  # The last checkpoint, too, is replaced when it is found damaged.
+  _damage(tmp_path, 5)
+  _train(program, tmp_path, tff_runtime)
+  refuse = dataclasses.replace(program, client_data=lambda *_: _crash())
+  again = _Run(_train(refuse, tmp_path, tff_runtime), tmp_path)
+  again.assert_equals(undisturbed)
+
+
+def test_with_all_checkpoints_damaged_the_run_ends_with_their_error(
+  program, tff_runtime, tmp_path
+):
+  _train(dataclasses.replace(program, total_rounds=2), tmp_path, tff_runtime)
+  metrics = (tmp_path / 'metrics.csv').read_bytes()
+  for round_number in _saved_rounds(tmp_path):
+    _damage(tmp_path, round_number)
+  with pytest.raises(checkpoints.CheckpointError, match=r'none of the checkpoints'):
+    _train(program, tmp_path, tff_runtime)
+  assert (tmp_path / 'metrics.csv').read_bytes() == metrics
+
+
+def test_a_checkpoint_of_another_model_is_refused(program, tff_runtime, tmp_path):
+  _train(dataclasses.replace(program, total_rounds=1), tmp_path, tff_runtime)
+  other = dataclasses.replace(program, process=_process(embedding_size=6))
+  with pytest.raises(checkpoints.CheckpointError, match='model and algorithm'):
+    _train(other, tmp_path, tff_runtime)
+
+
+class _KillingProcess:
+  """A process whose worker dies in the middle of chosen calls.
+
+  The worker is halted, so that the call cannot end, and killed a moment later.
+  """
+
+  def __init__(self, process, runtime, kills, method='next'):
+    self._process = process
+    self._runtime = runtime
+    self._kills = kills
+    self._method = method
+    self.pids = []
+
+  def __getattr__(self, name):
+    call = getattr(self._process, name)
+    if name != self._method or self._kills == 0:
+      return call
+
+    def killed(*arguments):
+      if self._kills > 0:
+        self._kills -= 1
+        pid = self._runtime.workers[0].process.pid
+        self.pids.append(pid)
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+      return call(*arguments)
+
+    return killed
+
+
+@pytest.mark.parametrize('method', ['next', 'get_model_weights'])
+def test_a_worker_killed_at_work_is_replaced_and_nothing_else_changes(
+  undisturbed, program, tmp_path, method
+):
+  with execution.execution(log_dir=tmp_path) as runtime:
+    killing = _KillingProcess(program.process, runtime, kills=2, method=method)
+    disturbed = dataclasses.replace(program, process=killing)
+    run = _Run(_train(disturbed, tmp_path, runtime), tmp_path)
+    assert len(set(killing.pids)) == 2
+    assert runtime.workers[0].process.pid not in killing.pids
+  run.assert_equals(undisturbed)
+
+
+def test_three_deaths_in_a_row_end_the_run_with_its_last_checkpoint_intact(
+  undisturbed, program, tmp_path
+):
+  interrupted = dataclasses.replace(
+    program, client_data=_at_round(4, _crash), rounds_per_checkpoint=1
+  )
+  with execution.execution(log_dir=tmp_path) as runtime:
+    with pytest.raises(_CrashError):
+      _train(interrupted, tmp_path, runtime)
+    killing = _KillingProcess(program.process, runtime, kills=1000)
+    with pytest.raises(worker_process.WorkerDiedError, match='SIGKILL'):
+      _train(dataclasses.replace(program, process=killing), tmp_path, runtime)
+    assert len(killing.pids) == 3
+    assert _saved_rounds(tmp_path)[-1] == 3
+    runtime.restart()
+    run = _Run(_train(program, tmp_path, runtime), tmp_path)
+  run.assert_equals(undisturbed)
+
+
+def _is_noise_of(change: np.ndarray, stddev: float) -> bool:
+  """Mean and variance of n normal numbers, within 5 standard errors of each."""
+  scaled = change / stddev
+  return bool(
+    abs(scaled.mean()) < 5 / math.sqrt(scaled.size)
+    and abs(scaled.var() - 1) < 5 * math.sqrt(2 / scaled.size)
+  )
+
+
+def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
+  tff_runtime, tmp_path
+):
+  # An accounted cohort ten times the simulated one: noise is scaled by a tenth.
+  plan = _plan(population=1000, cohort=40, noise_multiplier=1.5, clip=0.8)
+  model = language_models.LstmLanguageModel(300, 64, 64, 1, tied=True)
+  initial = model.initial_weights(_SEED)
+  algorithm = registry.ALGORITHMS['dp_fed_avg']
+  settings = algorithm.settings(server_optimizer='sgd', server_learning_rate=1.0)
+  process = algorithm.build(
+    learning_model.from_language_model(model, initial), settings, plan, seed=_SEED
+  )
+  program = program_lib.Program(
+    process=process,
+    sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
+    client_data=lambda users, round_number: [[] for _ in users],
+    evaluate=_evaluate,
+    plan=plan,
+    total_rounds=1,
+    rounds_per_eval=10,
+    rounds_per_checkpoint=10,
+  )
+
+  def change(rounds, folder) -> np.ndarray:
+    chosen = dataclasses.replace(program, total_rounds=rounds)
+    weights = _train(chosen, folder, tff_runtime).weights
+    return np.concatenate(
+      [np.ravel(after - before) for after, before in zip(weights, initial, strict=True)]
+    )
+
+  once, twice = change(1, tmp_path / 'one'), change(2, tmp_path / 'two')
+  # On the mean of 40 users' updates: z * clip / 40. Users without data send zero.
+  stddev = 1.5 * 0.8 / 40
+  assert once.size == model.num_parameters > 50_000
+  assert _is_noise_of(once, stddev)
+  # Two rounds add up like independent noises.
+  assert _is_noise_of(twice, stddev * math.sqrt(2))
+  assert _is_noise_of(twice - once, stddev)
+  # The broken twins: noise of the simulated cohort, without the clip, 5 % too small,
+  # and the same noise in both rounds.
+  assert not _is_noise_of(once, 1.5 * 0.8 / _COHORT)
+  assert not _is_noise_of(once, 1.5 / 40)
+  assert not _is_noise_of(once * 0.95, stddev)
+  assert not _is_noise_of(2 * once, stddev * math.sqrt(2))
+  assert float(_rows(tmp_path / 'one')[0]['num_examples']) == 0

@@ -1,0 +1,190 @@
+"""Sample, fit, remap: what they keep, and that they never touch users' text."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tff_textpriv.datasets import clients, embedded
+from tff_textpriv.iterative_processes import learning_model
+from tff_textpriv.models import sampling
+from tff_textpriv.tasks import base, stackoverflow
+from tff_textpriv.text import remap, subword, tokenizers
+from tff_textpriv.training import resampling, tokenizer_sources, workbench
+
+
+class _Forbidden(clients.ClientText):
+  """Users whose text must not be read."""
+
+  client_ids = ('ann', 'bob')
+  fingerprint = 'forbidden'
+
+  def read(self, client_id):
+    raise AssertionError(f'the text of {client_id} was read')
+
+
+def _chosen(*argv):
+  return base.parse(
+    stackoverflow.TASK,
+    [
+      '--algo=subword_resample',
+      '--vocab_size=500',
+      '--sample_tokens=4000',
+      '--sample_max_length=20',
+      '--total_rounds=4',
+      '--clients_per_round=1',
+      *argv,
+    ],
+  )
+
+
+@pytest.fixture(scope='module')
+def data():
+  return embedded.build(0, 40, 10, 10, 1500)
+
+
+@pytest.fixture(scope='module')
+def public(data):
+  return subword.train(data.public_text, 500)
+
+
+def _learn(bench, chosen, weights, folder):
+  return resampling.learn_tokenizer(
+    bench,
+    weights,
+    chosen.algorithm_settings,
+    index=1,
+    vocab_size=chosen.task_settings.vocab_size,
+    seed=chosen.run.seed,
+    folder=folder,
+  )
+
+
+@pytest.mark.parametrize('tied', [True, False])
+def test_sampling_fitting_and_remapping_never_touch_private_text(
+  tff_runtime, data, public, tmp_path, tied
+):
+  forbidden = clients.FederatedText(
+    'forbidden', _Forbidden(), _Forbidden(), _Forbidden()
+  )
+  chosen = _chosen(f'--data_dir={tmp_path}', f'--tied_embeddings={str(tied).lower()}')
+  old = workbench.Workbench(chosen, forbidden, public)
+  weights = old.model.initial_weights(0)
+  record = _learn(old, chosen, weights, tmp_path)
+  new = workbench.Workbench(chosen, forbidden, record.tokenizer)
+  plan = stackoverflow_plan(chosen)
+  process = chosen.algorithm.build(
+    learning_model.from_language_model(new.model, new.model.initial_weights(0)),
+    chosen.algorithm_settings,
+    plan,
+    0,
+  )
+  old_process = chosen.algorithm.build(
+    learning_model.from_language_model(old.model, weights),
+    chosen.algorithm_settings,
+    plan,
+    0,
+  )
+  # One round without clients gives the optimizer and the private mean a history.
+  state = old_process.next(old_process.initialize(), []).state
+  carried = resampling.carry_over(state, process, old, new)
+
+  matrix = remap.remap_matrix(record.tokenizer, public)
+  expected = remap.remap_weights(
+    state.global_model_weights.trainable, old.model.vocabulary_axes, matrix
+  )
+  for ours, theirs in zip(
+    carried.global_model_weights.trainable, expected, strict=True
+  ):
+    np.testing.assert_array_equal(ours, theirs)
+  for moment in ('accumulator', 'preconditioner'):
+    moments = remap.remap_weights(
+      state.finalizer[moment], old.model.vocabulary_axes, matrix
+    )
+    assert np.abs(moments[0]).max() > 0
+    for ours, theirs in zip(carried.finalizer[moment], moments, strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+  assert carried.aggregator['round'] == state.aggregator['round'] == 1
+  # The carried state is one that the new process goes on from.
+  assert process.next(carried, []).state.aggregator['round'] == 2
+  with pytest.raises(AssertionError, match='was read'):
+    new.evaluate(weights, 'validation')
+
+
+def stackoverflow_plan(chosen):
+  from tff_textpriv.training import phases
+
+  return phases.plan_phases(chosen, ['ann', 'bob'])[0].plan
+
+
+def test_a_remap_to_the_same_tokenizer_changes_nothing(data, public, tmp_path):
+  bench = workbench.Workbench(_chosen(f'--data_dir={tmp_path}'), data, public)
+  effect = resampling.remap_effect(bench, bench, bench.model.initial_weights(0), seed=1)
+  assert effect['perplexity_after_remap'] == effect['perplexity_before']
+
+
+def test_records_survive_the_folder_and_half_written_ones_do_not_count(
+  public, tmp_path
+):
+  record = tokenizer_sources.TokenizerRecord(1, 'sample', public, {'sampled_tokens': 7})
+  record.write(tmp_path)
+  restored = tokenizer_sources.read_record(tmp_path, 1)
+  assert restored.source == 'sample' and restored.facts == {'sampled_tokens': 7}
+  assert restored.tokenizer.fingerprint == public.fingerprint
+  assert tokenizer_sources.read_record(tmp_path, 0) is None
+  (tmp_path / 'tokenizers' / '1.json').unlink()
+  assert tokenizer_sources.read_record(tmp_path, 1) is None
+
+
+def test_the_same_seed_gives_the_same_tokenizer(data, public, tmp_path):
+  chosen = _chosen(f'--data_dir={tmp_path}')
+  bench = workbench.Workbench(chosen, data, public)
+  weights = bench.model.initial_weights(0)
+  first, again = (_learn(bench, chosen, weights, tmp_path) for _ in range(2))
+  assert first.tokenizer.fingerprint == again.tokenizer.fingerprint
+
+
+def test_a_vocabulary_larger_than_the_samples_support_is_refused(
+  data, public, tmp_path
+):
+  chosen = _chosen(f'--data_dir={tmp_path}', '--sample_tokens=50')
+  bench = workbench.Workbench(chosen, data, public)
+  with pytest.raises(tokenizers.TokenizerError, match='--vocab_size=500'):
+    resampling.learn_tokenizer(
+      bench,
+      # Weights of zero would sample all tokens alike; an end after each BOS samples none.
+      [np.zeros(shape, np.float32) for shape in bench.model.weight_shapes[:-1]]
+      + [np.where(np.arange(500) == 300, 50.0, -50.0).astype(np.float32)],
+      chosen.algorithm_settings,
+      index=1,
+      vocab_size=500,
+      seed=0,
+      folder=tmp_path,
+    )
+
+
+def test_a_model_that_writes_nothing_is_refused(data, public, tmp_path):
+  chosen = _chosen(f'--data_dir={tmp_path}')
+  bench = workbench.Workbench(chosen, data, public)
+  silent = [np.zeros(shape, np.float32) for shape in bench.model.weight_shapes]
+  silent[-1][tokenizers.EOS_ID] = 100
+  with pytest.raises(sampling.SamplingError):
+    _learn(bench, chosen, silent, tmp_path)
+
+
+@pytest.mark.parametrize('source', ['public', 'oracle', 'heavy_hitters'])
+@pytest.mark.parametrize('kind', ['bpe', 'word'])
+def test_all_sources_make_both_kinds_of_tokenizers(tff_runtime, data, source, kind):
+  chosen = _chosen(
+    f'--tokenizer_source={source}', f'--tokenizer={kind}', '--vocab_size=300'
+  )
+  chosen = dataclasses.replace(
+    chosen,
+    task_settings=dataclasses.replace(
+      chosen.task_settings, heavy_hitters_epsilon=300.0, vocab_size=40 if kind == 'word' else 290
+    ),
+  )
+  record = tokenizer_sources.make_first_tokenizer(chosen, data)
+  assert record.tokenizer.kind == kind and record.source == source
+  counts = tokenizer_sources.corpus_counts(record, chosen, data)
+  assert sum(counts.values()) > 0

@@ -1,0 +1,255 @@
+"""The transformer language model."""
+
+import dataclasses
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv.models import initializers, interface
+
+_EPSILON = 1e-5
+# What takes a later token out of a softmax, as in Keras's attention.
+_MASKED = -1e9
+_LONGEST_WAVE = 10_000.0
+_WEIGHTS_PER_LAYER = 12
+
+# The keys and the values of every token read so far, per layer, each
+# [batch, max_length, width], and the number of tokens read, int32 [batch].
+State = tuple[tuple[tuple[tf.Tensor, tf.Tensor], ...], tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerLanguageModel(interface.LanguageModel):
+  """A causal next-token transformer with normalisation before each sub-layer.
+
+  Positions are sinusoidal: they cost no parameters, and so no noise, and texts
+  may be longer than those of training. The embedding is scaled to their size.
+
+  Weights, in order: embedding [vocab, width]; per layer scale and shift of the
+  first normalisation, attention kernel [width, 3 * width] for queries, keys and
+  values with its bias, output kernel [width, width] and bias, scale and shift of
+  the second normalisation, the feed-forward kernels [width, feed_forward] and
+  [feed_forward, width], each with its bias; scale and shift of the last
+  normalisation; untied, the output kernel [width, vocab]; the output bias [vocab].
+  """
+
+  width: int
+  feed_forward_size: int
+  num_heads: int
+  num_layers: int
+
+  @property
+  def weight_shapes(self) -> list[tuple[int, ...]]:
+    """The shapes of the weights, in order."""
+    width, inner = self.width, self.feed_forward_size
+    norm = [(width,), (width,)]
+    layer = [
+      *norm,
+      *[(width, 3 * width), (3 * width,), (width, width), (width,)],
+      *norm,
+      *[(width, inner), (inner,), (inner, width), (width,)],
+    ]
+    output = [] if self.tied else [(width, self.vocab_size)]
+    return [
+      (self.vocab_size, width),
+      *layer * self.num_layers,
+      *norm,
+      *output,
+      (self.vocab_size,),
+    ]
+
+  def initial_weights(self, seed: int) -> list[np.ndarray]:
+    """Draws initial weights; a function of the seed."""
+    rng = np.random.default_rng(seed)
+    width, inner = self.width, self.feed_forward_size
+    weights = [initializers.embedding(rng, self.vocab_size, width)]
+    for _ in range(self.num_layers):
+      queries_keys_values = [
+        initializers.glorot_uniform(rng, width, width) for _ in range(3)
+      ]
+      weights += [
+        *initializers.normalization(width),
+        np.concatenate(queries_keys_values, axis=1),
+        np.zeros(3 * width, np.float32),
+        *initializers.dense(rng, width, width),
+        *initializers.normalization(width),
+        *initializers.dense(rng, width, inner),
+        *initializers.dense(rng, inner, width),
+      ]
+    weights += initializers.normalization(width)
+    output_kernel, output_bias = initializers.dense(rng, width, self.vocab_size)
+    return (
+      [*weights, output_bias] if self.tied else [*weights, output_kernel, output_bias]
+    )
+
+  def initial_state(
+    self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor
+  ) -> State:
+    """Returns the state before the first token: empty room for `max_length`."""
+    zeros = tf.zeros([batch_size, max_length, self.width])
+    return ((zeros, zeros),) * self.num_layers, tf.zeros([batch_size], tf.int32)
+
+  def step(
+    self, weights: interface.Weights, tokens: tf.Tensor, state: State
+  ) -> tuple[tf.Tensor, State]:
+    """Reads tokens on from a state; see `LanguageModel.step`.
+
+    Reading more tokens than the state has room for is an error of TensorFlow's
+    scatter.
+    """
+    caches, num_read = state
+    positions = num_read[:, tf.newaxis] + tf.range(tf.shape(tokens)[1])
+    rows = tf.broadcast_to(
+      tf.range(tf.shape(tokens)[0])[:, tf.newaxis], tf.shape(positions)
+    )
+    places = tf.stack([rows, positions], axis=2)
+    # The room that no row has reached yet need not be looked at.
+    reach = tf.reduce_max(num_read) + tf.shape(tokens)[1]
+    mask = _causal_mask(positions, reach)[:, tf.newaxis]
+    new_caches = []
+
+    def attend(layer, queries, keys, values):
+      cached_keys, cached_values = (
+        tf.tensor_scatter_nd_update(cache, places, new)
+        for cache, new in zip(caches[layer], (keys, values), strict=True)
+      )
+      new_caches.append((cached_keys, cached_values))
+      return self._attention(
+        queries, cached_keys[:, :reach], cached_values[:, :reach], mask
+      )
+
+    logits = self._run(weights, tokens, positions, attend)
+    return logits, (tuple(new_caches), num_read + tf.shape(tokens)[1])
+
+  def logits(self, weights: interface.Weights, tokens: tf.Tensor) -> tf.Tensor:
+    """Returns the logits [batch, time, vocab] of each position's next token."""
+    positions = tf.range(tf.shape(tokens)[1])
+    mask = _causal_mask(positions, tf.shape(tokens)[1])
+
+    def attend(layer, queries, keys, values):
+      del layer  # There is no cache.
+      return self._attention(queries, keys, values, mask)
+
+    return self._run(weights, tokens, positions, attend)
+
+  def to_keras(self, weights: interface.Weights | None = None) -> tf.keras.Model:
+    """Builds the Keras twin; see `LanguageModel.to_keras`."""
+    layers = tf.keras.layers
+    tokens = tf.keras.Input([None], dtype=tf.int32, name='tokens')
+    embedded = layers.Embedding(self.vocab_size, self.width)(tokens)
+    positions = tf.cumsum(tf.ones_like(tokens), axis=1, exclusive=True)
+    # A fixed layer rather than a constant, which Keras could not save.
+    angles = layers.Dense(
+      self.width // 2, use_bias=False, trainable=False, name='wave_numbers'
+    )(tf.cast(positions, tf.float32)[:, :, tf.newaxis])
+    hidden = layers.Add()(
+      [
+        layers.Rescaling(math.sqrt(self.width))(embedded),
+        layers.Concatenate()([tf.sin(angles), tf.cos(angles)]),
+      ]
+    )
+    for _ in range(self.num_layers):
+      normal = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
+      attended = layers.MultiHeadAttention(self.num_heads, self._head_size)(
+        normal, normal, use_causal_mask=True
+      )
+      hidden = layers.Add()([hidden, attended])
+      normal = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
+      inner = layers.Dense(self.feed_forward_size, activation='gelu')(normal)
+      hidden = layers.Add()([hidden, layers.Dense(self.width)(inner)])
+    hidden = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
+    logits = layers.Dense(self.vocab_size, name='logits')(hidden)
+    model = tf.keras.Model(tokens, logits)
+    model.get_layer('wave_numbers').set_weights([self._wave_numbers[np.newaxis]])
+    if weights is not None:
+      values = self.keras_weights(weights)
+      for variable, value in zip(model.trainable_variables, values, strict=True):
+        variable.assign(value)
+    return model
+
+  def keras_weights(self, weights: interface.Weights) -> list[np.ndarray]:
+    """Returns the weights as the twin's trainable ones: one matrix a head and use."""
+    embedding, *values = interface.untie(self, weights)
+    kept = [embedding]
+    heads = (self.num_heads, self._head_size)
+    for _ in range(self.num_layers):
+      layer, values = values[:_WEIGHTS_PER_LAYER], values[_WEIGHTS_PER_LAYER:]
+      scale, shift, kernel, bias, output_kernel, *rest = layer
+      kept += [scale, shift]
+      for use in range(3):
+        part = slice(use * self.width, (use + 1) * self.width)
+        kept.append(kernel[:, part].reshape(self.width, *heads))
+        kept.append(bias[part].reshape(heads))
+      kept += [output_kernel.reshape(*heads, self.width), *rest]
+    return kept + values
+
+  def _run(self, weights, tokens, positions, attend):
+    """Runs all layers; `attend(layer, queries, keys, values)` joins the positions."""
+    embedding, *remaining = weights
+    hidden = tf.gather(embedding, tokens) * math.sqrt(self.width)
+    hidden += self._waves(positions)
+    for layer in range(self.num_layers):
+      (
+        *norm,
+        kernel,
+        bias,
+        output_kernel,
+        output_bias,
+        inner_scale,
+        inner_shift,
+        inner_kernel,
+        inner_bias,
+        outer_kernel,
+        outer_bias,
+      ) = remaining[:_WEIGHTS_PER_LAYER]
+      remaining = remaining[_WEIGHTS_PER_LAYER:]
+      projected = tf.tensordot(_normalize(hidden, *norm), kernel, 1) + bias
+      attended = attend(layer, *tf.split(projected, 3, axis=-1))
+      hidden += tf.tensordot(attended, output_kernel, 1) + output_bias
+      normal = _normalize(hidden, inner_scale, inner_shift)
+      inner = tf.nn.gelu(tf.tensordot(normal, inner_kernel, 1) + inner_bias)
+      hidden += tf.tensordot(inner, outer_kernel, 1) + outer_bias
+    scale, shift, *output_weights = remaining
+    hidden = _normalize(hidden, scale, shift)
+    return interface.output_logits(hidden, embedding, output_weights)
+
+  def _attention(self, queries, keys, values, mask):
+    """Joins the positions: [batch, time, width] and the keys' to the queries' shape."""
+    queries, keys, values = (
+      tf.transpose(
+        tf.reshape(part, [*tf.unstack(tf.shape(part)[:2]), self.num_heads, -1]),
+        [0, 2, 1, 3],
+      )
+      for part in (queries / math.sqrt(self._head_size), keys, values)
+    )
+    weights = tf.nn.softmax(tf.matmul(queries, keys, transpose_b=True) + mask)
+    joined = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])
+    return tf.reshape(joined, [*tf.unstack(tf.shape(joined)[:2]), self.width])
+
+  def _waves(self, positions: tf.Tensor) -> tf.Tensor:
+    """Encodes positions of any shape as sines and cosines [..., width]."""
+    angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * self._wave_numbers
+    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
+
+  @property
+  def _wave_numbers(self) -> np.ndarray:
+    exponents = np.arange(self.width // 2) / (self.width // 2)
+    return (_LONGEST_WAVE**-exponents).astype(np.float32)
+
+  @property
+  def _head_size(self) -> int:
+    return self.width // self.num_heads
+
+
+def _normalize(hidden, scale, shift):
+  """Layer normalisation over the last axis."""
+  mean = tf.reduce_mean(hidden, axis=-1, keepdims=True)
+  centered = hidden - mean
+  variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+  return centered * tf.math.rsqrt(variance + _EPSILON) * scale + shift
+
+
+def _causal_mask(positions, num_keys):
+  """What to add to attention scores: [..., num_keys], 0 up to the own position."""
+  return _MASKED * tf.cast(tf.range(num_keys) > positions[..., tf.newaxis], tf.float32)

@@ -1,0 +1,111 @@
+"""Figures that describe a text, or how a tokenizer copes with one."""
+
+import collections
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_textpriv.text import subword, tokenizers
+
+# Texts that are encoded at once, so that a corpus need not fit into memory.
+_BLOCK = 1_000
+
+
+def split_words(text: str) -> list[str]:
+  """Splits a normalised text into the words that every tokenizer counts.
+
+  White space separates words, and so does SentencePiece's mark of a word start,
+  which sub-word tokenizers cannot tell from white space.
+  """
+  return text.replace(subword.WORD_START, ' ').split()
+
+
+def word_counts(texts: Iterable[str]) -> collections.Counter[str]:
+  """Counts the words of normalised texts."""
+  counts: collections.Counter[str] = collections.Counter()
+  for text in texts:
+    counts.update(split_words(text))
+  return counts
+
+
+def top_words(counts: Mapping[str, float], number: int) -> list[str]:
+  """Returns the most frequent words; of equally frequent ones the alphabet's first."""
+  return sorted(counts, key=lambda word: (-counts[word], word))[:number]
+
+
+def unigram_kl(
+  real: Mapping[str, float], other: Mapping[str, float], top: int = 10_000
+) -> float:
+  """Computes the KL divergence from one corpus's words to another's, in nats.
+
+  With W the `top` most frequent words of the real corpus and c its counts,
+
+    p(w) = (c_real(w) + 1) / sum over v in W of (c_real(v) + 1),
+
+  q likewise from the other corpus, and the result is sum over W of p log(p / q).
+  Both are distributions over W: words of the other corpus beyond W do not count,
+  so the result is 0 for equal proportions, and never negative. It tells how well
+  the other corpus replaces the real one as text to train a tokenizer on. One is
+  added to counts, not to proportions, so compare corpora of similar size.
+
+  Args:
+    real: Word counts of the real corpus.
+    other: Word counts of the corpus that stands in for it; a private estimate
+      may be fractional, and counts as 0 where it is negative.
+    top: The number of words compared.
+
+  Returns:
+    The divergence.
+
+  Raises:
+    ValueError: If the real corpus has no words.
+  """
+  words = top_words(real, top)
+  if not words:
+    raise ValueError('there are no words from which to measure a divergence')
+  p, q = (
+    np.array([max(counts.get(word, 0), 0) + 1.0 for word in words])
+    for counts in (real, other)
+  )
+  p, q = p / p.sum(), q / q.sum()
+  return float(np.sum(p * np.log(p / q)))
+
+
+def tokens_per_word(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> float:
+  """Counts tokens, without BOS and EOS, per word; NaN where there are no words."""
+  totals = _totals(tokenizer, texts)
+  return totals.tokens / totals.words if totals.words else math.nan
+
+
+def oov_share(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> float:
+  """Returns the share of words that a tokenizer does not know; NaN without words."""
+  totals = _totals(tokenizer, texts)
+  return totals.unknown / totals.words if totals.words else math.nan
+
+
+class _Totals(NamedTuple):
+  """What an encoded corpus consists of."""
+
+  tokens: int
+  words: int
+  unknown: int
+
+
+def _totals(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> _Totals:
+  """Encodes texts, a block at a time, and counts."""
+  tokens = words = unknown = 0
+  for block in _blocks(texts):
+    for ids in tokenizer.encode(block):
+      tokens += len(ids) - 2
+      words += int(tokenizer.starts_word[ids].sum())
+      unknown += int((ids == tokenizers.UNKNOWN_ID).sum())
+  return _Totals(tokens, words, unknown)
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+  iterator = iter(texts)
+  while block := list(itertools.islice(iterator, _BLOCK)):
+    yield block

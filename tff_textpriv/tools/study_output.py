@@ -1,0 +1,154 @@
+"""What a study leaves behind: a Markdown table, a CSV and a plot."""
+
+import csv
+import dataclasses
+import io
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use('Agg')
+from matplotlib import pyplot as plt  # noqa: E402 (the backend comes first)
+
+from tff_textpriv import files  # noqa: E402
+from tff_textpriv.tools import studies  # noqa: E402
+
+_PERPLEXITY = 'test_word_perplexity'
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A run of a study and its figures, ours and the paper's."""
+
+  arm: studies.Arm
+  folder: pathlib.Path
+  results: Mapping[str, Any]
+  paper: Mapping[str, float]
+
+
+def write(
+  study: studies.Study,
+  task: str,
+  rows: Sequence[Row],
+  folder: pathlib.Path,
+  command: Sequence[str],
+) -> str:
+  """Writes the study's files.
+
+  Args:
+    study: The study.
+    task: The task's name.
+    rows: Its runs.
+    folder: Where to write.
+    command: The flags of the command, for the reader to repeat it.
+
+  Returns:
+    The table, to print.
+  """
+  table = _markdown(study, rows)
+  page = (
+    f'# {study.title}\n\nTask {task}. Made by\n\n'
+    f'    python -m tff_textpriv.tools.study {" ".join(command)}\n\n'
+    'Figures in brackets are the paper’s, on its data and at its scale.\n\n'
+    f'{table}\n\n![plot]({study.name}.png)\n'
+  )
+  files.write_atomically(folder / f'{study.name}.md', page)
+  files.write_atomically(folder / f'{study.name}.csv', _csv(study, task, rows))
+  files.write_atomically(folder / f'{study.name}.png', _plot(study, rows))
+  return f'{table}\n\nwritten: {folder}/{study.name}.md, .csv, .png'
+
+
+def _markdown(study: studies.Study, rows: Sequence[Row]) -> str:
+  headers = ['tokenizer', *(studies.COLUMNS[column][0] for column in study.columns)]
+  cells = [
+    [row.arm.label, *(_cell(row, column) for column in study.columns)] for row in rows
+  ]
+  widths = [
+    max(len(line[i]) for line in (headers, *cells)) for i in range(len(headers))
+  ]
+
+  def line(values: Sequence[str]) -> str:
+    padded = (value.ljust(width) for value, width in zip(values, widths, strict=True))
+    return f'| {" | ".join(padded)} |'
+
+  rule = ['-' * width for width in widths]
+  return '\n'.join([line(headers), line(rule), *(line(values) for values in cells)])
+
+
+def _cell(row: Row, column: str) -> str:
+  """Formats our figure, and the paper's in brackets."""
+  pattern = studies.COLUMNS[column][1]
+  value = row.results.get(column)
+  if column == 'epsilon' and value is None:
+    return 'no guarantee'
+  if column == _PERPLEXITY and '--tokenizer=word' in row.arm.flags:
+    # A closed vocabulary's perplexity leaves out the words it does not know.
+    return '-'
+  ours = '-' if value is None or math.isnan(value) else pattern.format(value)
+  return (
+    f'{ours} ({pattern.format(row.paper[column])})' if column in row.paper else ours
+  )
+
+
+def _csv(study: studies.Study, task: str, rows: Sequence[Row]) -> str:
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator='\n')
+  writer.writerow(
+    ['study', 'task', 'arm', 'curve', 'x', *study.columns]
+    + [f'paper_{column}' for column in study.columns]
+  )
+  for row in rows:
+    writer.writerow(
+      [study.name, task, row.arm.label, row.arm.curve, row.arm.x]
+      + [row.results.get(column) for column in study.columns]
+      + [row.paper.get(column) for column in study.columns]
+    )
+  return text.getvalue()
+
+
+def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
+  """Draws perplexity: over rounds, over the arms' numbers, or as bars."""
+  figure, axes = plt.subplots(figsize=(7, 4.2), layout='constrained')
+  if study.plots_rounds:
+    for row in rows:
+      axes.plot(*_curve(row.folder), marker='.', label=row.arm.label)
+    axes.set(xlabel='round', ylabel='validation perplexity per word', yscale='log')
+    axes.legend()
+  elif study.x_label:
+    for curve in dict.fromkeys(row.arm.curve for row in rows):
+      points = [
+        (row.arm.x, row.results[_PERPLEXITY]) for row in rows if row.arm.curve == curve
+      ]
+      axes.plot(*zip(*points, strict=True), marker='o', label=curve)
+    axes.set(xlabel=study.x_label, ylabel='test perplexity per word', xscale='log')
+    axes.legend()
+  else:
+    shown = [row for row in rows if '--tokenizer=word' not in row.arm.flags]
+    bars = axes.barh(
+      [row.arm.label for row in shown], [row.results[_PERPLEXITY] for row in shown]
+    )
+    axes.bar_label(bars, fmt='%.1f', padding=3)
+    axes.margins(x=0.12)
+    axes.invert_yaxis()
+    axes.set(xlabel='test perplexity per word')
+  axes.set_title(study.title)
+  for side in ('top', 'right'):
+    axes.spines[side].set_visible(False)
+  picture = io.BytesIO()
+  figure.savefig(picture, format='png', dpi=120)
+  plt.close(figure)
+  return picture.getvalue()
+
+
+def _curve(folder: pathlib.Path) -> tuple[list[int], list[float]]:
+  """Reads the validation perplexities of a run and the rounds they belong to."""
+  with open(folder / 'metrics.csv', newline='') as stream:
+    evaluated = [
+      (int(row['round']), float(row['validation_word_perplexity']))
+      for row in csv.DictReader(stream)
+      if row['validation_word_perplexity']
+    ]
+  return [number for number, _ in evaluated], [value for _, value in evaluated]

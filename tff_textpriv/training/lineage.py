@@ -1,0 +1,165 @@
+"""The lineage of a run's tokenizers: what each came from, cost and is worth."""
+
+import dataclasses
+import json
+import pathlib
+
+from tff_textpriv import files
+from tff_textpriv.datasets import clients
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.text import statistics
+from tff_textpriv.training import experiment, tokenizer_sources
+
+# Users whose text stands for the real data in the KL divergence, at most.
+_MAX_REFERENCE_USERS = 5000
+
+_ORIGINS = {
+  'public': 'public text',
+  'oracle': 'the users’ own text (no privacy)',
+  'heavy_hitters': 'words that users reported under local differential privacy',
+  'sample': 'text sampled from the private model of the phase before',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LineageRow:
+  """What is known of one tokenizer.
+
+  Attributes:
+    record: The tokenizer and its origin.
+    epsilon: What its making cost beyond the model's training, as words.
+    kl: KL divergence of unigrams from the users' text to its own.
+    tokens_per_word: On test users.
+    oov_share: On test users.
+  """
+
+  record: tokenizer_sources.TokenizerRecord
+  epsilon: str
+  kl: float
+  tokens_per_word: float
+  oov_share: float
+
+
+def write(
+  chosen: experiment.Experiment,
+  data: clients.FederatedText,
+  ledger: ledger_lib.Ledger,
+  last_index: int,
+  folder: pathlib.Path,
+) -> list[LineageRow]:
+  """Writes `tokenizer_lineage.md`.
+
+  The figures compare with users' real text. Like all evaluation they are exact
+  and not covered by the privacy guarantee; training does not see them.
+
+  Args:
+    chosen: The experiment.
+    data: Its data.
+    ledger: What was spent.
+    last_index: The phase that the run ended in.
+    folder: The run's folder.
+
+  Returns:
+    One row a tokenizer.
+  """
+  real = statistics.word_counts(
+    text
+    for user in data.train.client_ids[:_MAX_REFERENCE_USERS]
+    for text in data.train.read(user)
+  )
+  test_text = [
+    text
+    for user in data.test.client_ids[: chosen.task_settings.max_eval_users]
+    for text in data.test.read(user)
+  ]
+  rows = []
+  for index in range(last_index + 1):
+    record = tokenizer_sources.read_record(folder, index)
+    assert record is not None  # Written before its phase began.
+    own = tokenizer_sources.corpus_counts(record, chosen, data)
+    rows.append(
+      LineageRow(
+        record=record,
+        epsilon=_cost(record, ledger),
+        kl=statistics.unigram_kl(real, own),
+        tokens_per_word=statistics.tokens_per_word(record.tokenizer, test_text),
+        oov_share=statistics.oov_share(record.tokenizer, test_text),
+      )
+    )
+  files.write_atomically(folder / 'tokenizer_lineage.md', _page(rows, folder))
+  return rows
+
+
+def write_remap_effect(
+  folder: pathlib.Path, index: int, effect: dict[str, float]
+) -> None:
+  """Keeps what the remap to a phase's tokenizer did to the perplexity."""
+  files.write_atomically(
+    _effect_file(folder, index), json.dumps(effect, indent=2) + '\n'
+  )
+
+
+def _cost(record: tokenizer_sources.TokenizerRecord, ledger: ledger_lib.Ledger) -> str:
+  if record.source == 'oracle':
+    return 'no guarantee'
+  if record.source == 'heavy_hitters':
+    spent = [e.epsilon for e in ledger.entries if e.kind == ledger_lib.LOCAL]
+    return f'{sum(spent):g} (local)'
+  return '0'
+
+
+def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
+  """Writes the page."""
+  lines = [
+    '# Tokenizer lineage',
+    '',
+    'KL divergence is that of unigram counts from the training users’ text to the',
+    'text that the tokenizer was trained on. Tokens per word and OOV share are those',
+    'of test users. These figures look at users’ text: they are for judging the',
+    'method and are not private.',
+    '',
+    '| phase | trained on | epsilon | KL | tokens/word | OOV share | size |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
+  ]
+  for row in rows:
+    lines.append(
+      f'| {row.record.index} | {_ORIGINS[row.record.source]} | {row.epsilon} '
+      f'| {row.kl:.4f} | {row.tokens_per_word:.3f} | {row.oov_share:.2%} '
+      f'| {row.record.tokenizer.size:,} |'
+    )
+  for row in rows:
+    if row.record.source == 'sample':
+      lines += ['', *_sample_section(row.record, folder)]
+  return '\n'.join(lines) + '\n'
+
+
+def _sample_section(
+  record: tokenizer_sources.TokenizerRecord, folder: pathlib.Path
+) -> list[str]:
+  """Tells how a sampled tokenizer was made, and what is new in it."""
+  facts = record.facts
+  lines = [
+    f'## Tokenizer {record.index}',
+    '',
+    f'From {facts["sampled_tokens"]:,} sampled tokens in {facts["sampled_texts"]:,} '
+    f'texts ({facts["tokens_per_second"]:,} tokens/s), kept in '
+    f'`samples/{record.index}.txt`.',
+  ]
+  effect_file = _effect_file(folder, record.index)
+  if effect_file.exists():
+    effect = json.loads(effect_file.read_text())
+    lines += [
+      '',
+      '| validation perplexity per word | |',
+      '| --- | --- |',
+      f'| before the switch | {effect["perplexity_before"]:.2f} |',
+      f'| right after the remap | {effect["perplexity_after_remap"]:.2f} |',
+      '| with fresh embeddings instead | '
+      f'{effect["perplexity_with_fresh_embeddings"]:.2f} |',
+    ]
+  pieces = ' '.join(f'`{piece}`' for piece in facts['new_pieces'])
+  return [*lines, '', f'New pieces, the most frequent first: {pieces}']
+
+
+def _effect_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  return folder / 'tokenizers' / f'{index}_remap.json'

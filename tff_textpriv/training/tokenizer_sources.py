@@ -1,0 +1,184 @@
+"""Where a run's tokenizers come from, and the record that is kept of each."""
+
+import collections
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tff_textpriv import files
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import clients
+from tff_textpriv.iterative_processes import heavy_hitters
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.text import loading, statistics, subword, tokenizers, words
+from tff_textpriv.training import experiment, phases
+
+# A line of text made of one repeated word has at most so many copies of it.
+_COPIES_PER_LINE = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerRecord:
+  """A tokenizer of a run and its origin.
+
+  Attributes:
+    index: The phase that it was made for.
+    source: `public`, `heavy_hitters`, `oracle` or `sample`.
+    tokenizer: The tokenizer.
+    facts: What else is known of its making, as JSON values.
+  """
+
+  index: int
+  source: str
+  tokenizer: tokenizers.Tokenizer
+  facts: Mapping[str, Any]
+
+  def write(self, folder: pathlib.Path) -> None:
+    """Keeps the tokenizer and its record in the run's folder."""
+    files.write_atomically(
+      _file(folder, self.index, '.model'), self.tokenizer.to_bytes()
+    )
+    record = {'index': self.index, 'source': self.source, 'facts': self.facts}
+    files.write_atomically(
+      _file(folder, self.index, '.json'), json.dumps(record, indent=2) + '\n'
+    )
+
+
+def read_record(folder: pathlib.Path, index: int) -> TokenizerRecord | None:
+  """Reads the tokenizer of a phase from the run's folder, if it was made."""
+  # The record is written last: where it is, the tokenizer is whole.
+  file = _file(folder, index, '.json')
+  if not file.exists():
+    return None
+  record = json.loads(file.read_text())
+  tokenizer = loading.read(_file(folder, index, '.model').read_bytes())
+  return TokenizerRecord(index, record['source'], tokenizer, record['facts'])
+
+
+def make_first_tokenizer(
+  chosen: experiment.Experiment, data: clients.FederatedText
+) -> TokenizerRecord:
+  """Trains the tokenizer that a run starts with, from `--tokenizer_source`."""
+  task = chosen.task_settings
+  facts: dict[str, Any] = {}
+  texts: Iterable[str]
+  if task.tokenizer_source == 'oracle':
+    texts = training_text(data)
+  elif task.tokenizer_source == 'heavy_hitters':
+    counts = _find_heavy_hitters(chosen, data)
+    facts['word_counts'] = counts
+    texts = _text_of_counts(counts)
+  else:
+    texts = _public_text(chosen, data)
+  train = {'bpe': subword.train, 'word': words.train}[task.tokenizer]
+  return TokenizerRecord(0, task.tokenizer_source, train(texts, task.vocab_size), facts)
+
+
+def charge_first_tokenizer(
+  ledger: ledger_lib.Ledger, chosen: experiment.Experiment
+) -> None:
+  """Enters what the first tokenizer cost."""
+  task = chosen.task_settings
+  if task.tokenizer_source == 'oracle':
+    ledger.note_no_guarantee('tokenizer', 'trained on the users’ own text')
+  elif task.tokenizer_source == 'heavy_hitters':
+    ledger.charge_local(
+      'heavy hitters',
+      f'{task.heavy_hitters_words_per_user} words a user by count-mean sketch, for the '
+      'tokenizer',
+      task.heavy_hitters_epsilon,
+      group=_reporting_group(chosen),
+    )
+  else:
+    ledger.charge_post_processing('tokenizer', 'trained on public text')
+
+
+def check_first_tokenizer(chosen: experiment.Experiment) -> None:
+  """Refuses combinations that cannot work or would claim what is not so."""
+  task = chosen.task_settings
+  if task.tokenizer == 'word' and hasattr(chosen.algorithm_settings, 'phase_plan'):
+    raise settings_lib.SettingsError(
+      'tokenizer', 'word', f'--algo={chosen.algorithm.name} learns sub-words; use bpe'
+    )
+  if (
+    task.tokenizer_source == 'oracle'
+    and chosen.privacy_settings is not None
+    and chosen.privacy_settings.privacy_claim
+  ):
+    raise settings_lib.IncompatibleSettingsError(
+      '--tokenizer_source=oracle trains the tokenizer on users’ text, which no noise '
+      'protects: there is no privacy figure to claim. For a comparison, add '
+      '--privacy_claim=false.'
+    )
+
+
+def corpus_counts(
+  record: TokenizerRecord, chosen: experiment.Experiment, data: clients.FederatedText
+) -> collections.Counter[str]:
+  """Returns the word counts of the text that a tokenizer was trained on."""
+  if record.source == 'oracle':
+    return statistics.word_counts(training_text(data))
+  if record.source == 'public':
+    return statistics.word_counts(_public_text(chosen, data))
+  return collections.Counter(record.facts['word_counts'])
+
+
+def training_text(data: clients.FederatedText) -> Iterator[str]:
+  """Reads the text of all training users: nothing that a server could do."""
+  for user in data.train.client_ids:
+    yield from data.train.read(user)
+
+
+def _public_text(
+  chosen: experiment.Experiment, data: clients.FederatedText
+) -> Iterable[str]:
+  if data.public_text is None:
+    raise clients.DataError(
+      f'--data={chosen.task_settings.data} brings no public text for the tokenizer: '
+      'name a text file with --public_data=FILE'
+    )
+  return data.public_text
+
+
+def _find_heavy_hitters(
+  chosen: experiment.Experiment, data: clients.FederatedText
+) -> dict[str, int]:
+  """Estimates the counts of the public text's words among the reporting users."""
+  ids = data.train.client_ids
+  if _reporting_group(chosen) == phases.FIRST_HALF:
+    ids = phases.split_in_halves(ids, chosen.run.seed)[0]
+  public_counts = statistics.word_counts(_public_text(chosen, data))
+  counts = heavy_hitters.discover_word_counts(
+    ids,
+    lambda user: [word for text in data.train.read(user) for word in text.split()],
+    statistics.top_words(public_counts, len(public_counts)),
+    chosen.task_settings,
+    chosen.run.seed,
+    noise_source=getattr(chosen.privacy_settings, 'noise_source', 'seeded'),
+  )
+  if not counts:
+    raise tokenizers.TokenizerError(
+      f'no word stands out of the noise of the heavy hitters among {len(ids):,} users: '
+      'more users, or a larger --heavy_hitters_epsilon, are needed'
+    )
+  return counts
+
+
+def _reporting_group(chosen: experiment.Experiment) -> str:
+  """Returns the group of users who report words: those who do not train, if any."""
+  if chosen.task_settings.train_users == 'second_half':
+    return phases.FIRST_HALF
+  return phases.ALL_USERS
+
+
+def _text_of_counts(counts: Mapping[str, int]) -> Iterator[str]:
+  """Writes a text in which each word occurs as often as its count says."""
+  for word, count in counts.items():
+    for start in range(0, count, _COPIES_PER_LINE):
+      yield ' '.join([word] * min(_COPIES_PER_LINE, count - start))
+
+
+def _file(folder: pathlib.Path, index: int, suffix: str) -> pathlib.Path:
+  return folder / 'tokenizers' / f'{index}{suffix}'
