@@ -16,10 +16,11 @@ import numpy as np
 
 from tff_textpriv.datasets import artificial_grammar as grammar
 
-# Syllables begin, go on and (the last one of a stem) end with these.
-_ONSETS = (*'bcdfghklmnprstvw', 'br', 'cl', 'cr', 'dr', 'gr', 'pl', 'st', 'tr')
+# Syllables begin, go on and (the last one of a stem) end with these. They are chosen
+# so that few stems are English words, and no rude ones.
+_ONSETS = (*'bdghklmnprstvwyz', 'br', 'dr', 'gr', 'kl', 'kr', 'pl', 'st', 'tr')
 _VOWELS = (*'aeiou', 'ai', 'ea', 'ou')
-_CODAS = (*'bdglmnprt', 'ck', 'nd', 'nt', 'rk', 'sk', 'st')
+_CODAS = (*'bdlnrvz', 'lk', 'lm', 'lv', 'nd', 'rk', 'rn', 'sk', 'zd')
 
 NUM_TOPICS = 8
 _NUM_SHARED_STEMS = 520

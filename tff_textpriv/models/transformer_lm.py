@@ -15,7 +15,7 @@ _LONGEST_WAVE = 10_000.0
 _WEIGHTS_PER_LAYER = 12
 
 # The keys and the values of every token read so far, per layer, each
-# [batch, max_length, width], and the number of tokens read, int32 [batch].
+# [batch, heads, max_length, head size], and the number of tokens read, int32 [batch].
 State = tuple[tuple[tuple[tf.Tensor, tf.Tensor], ...], tf.Tensor]
 
 
@@ -87,7 +87,7 @@ class TransformerLanguageModel(interface.LanguageModel):
     self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor
   ) -> State:
     """Returns the state before the first token: empty room for `max_length`."""
-    zeros = tf.zeros([batch_size, max_length, self.width])
+    zeros = tf.zeros([batch_size, self.num_heads, max_length, self._head_size])
     return ((zeros, zeros),) * self.num_layers, tf.zeros([batch_size], tf.int32)
 
   def step(
@@ -99,28 +99,31 @@ class TransformerLanguageModel(interface.LanguageModel):
     scatter.
     """
     caches, num_read = state
-    positions = num_read[:, tf.newaxis] + tf.range(tf.shape(tokens)[1])
-    rows = tf.broadcast_to(
-      tf.range(tf.shape(tokens)[0])[:, tf.newaxis], tf.shape(positions)
-    )
-    places = tf.stack([rows, positions], axis=2)
+    batch_size, time = tf.unstack(tf.shape(tokens))
+    positions = num_read[:, tf.newaxis] + tf.range(time)
+    # Where the new keys and values go: row, head and position of each.
+    places = [
+      tf.range(batch_size)[:, tf.newaxis, tf.newaxis],
+      tf.range(self.num_heads)[:, tf.newaxis],
+      positions[:, tf.newaxis],
+    ]
+    shape = [batch_size, self.num_heads, time]
+    places = tf.stack([tf.broadcast_to(index, shape) for index in places], axis=3)
     # The room that no row has reached yet need not be looked at.
-    reach = tf.reduce_max(num_read) + tf.shape(tokens)[1]
+    reach = tf.reduce_max(num_read) + time
     mask = _causal_mask(positions, reach)[:, tf.newaxis]
     new_caches = []
 
     def attend(layer, queries, keys, values):
-      cached_keys, cached_values = (
+      keys, values = (
         tf.tensor_scatter_nd_update(cache, places, new)
         for cache, new in zip(caches[layer], (keys, values), strict=True)
       )
-      new_caches.append((cached_keys, cached_values))
-      return self._attention(
-        queries, cached_keys[:, :reach], cached_values[:, :reach], mask
-      )
+      new_caches.append((keys, values))
+      return _attention(queries, keys[:, :, :reach], values[:, :, :reach], mask)
 
     logits = self._run(weights, tokens, positions, attend)
-    return logits, (tuple(new_caches), num_read + tf.shape(tokens)[1])
+    return logits, (tuple(new_caches), num_read + time)
 
   def logits(self, weights: interface.Weights, tokens: tf.Tensor) -> tf.Tensor:
     """Returns the logits [batch, time, vocab] of each position's next token."""
@@ -129,7 +132,7 @@ class TransformerLanguageModel(interface.LanguageModel):
 
     def attend(layer, queries, keys, values):
       del layer  # There is no cache.
-      return self._attention(queries, keys, values, mask)
+      return _attention(queries, keys, values, mask)
 
     return self._run(weights, tokens, positions, attend)
 
@@ -185,47 +188,43 @@ class TransformerLanguageModel(interface.LanguageModel):
     return kept + values
 
   def _run(self, weights, tokens, positions, attend):
-    """Runs all layers; `attend(layer, queries, keys, values)` joins the positions."""
+    """Runs all layers.
+
+    Args:
+      weights: The weights, in order.
+      tokens: Integer tensor [batch, time].
+      positions: Their places in the text, [time] or [batch, time].
+      attend: Joins positions: takes the layer's number and its queries, keys
+        and values, each [batch, heads, time, head size], and returns their shape.
+
+    Returns:
+      Logits [batch, time, vocab].
+    """
     embedding, *remaining = weights
     hidden = tf.gather(embedding, tokens) * math.sqrt(self.width)
     hidden += self._waves(positions)
+    batch_size, time = tf.unstack(tf.shape(tokens))
     for layer in range(self.num_layers):
-      (
-        *norm,
-        kernel,
-        bias,
-        output_kernel,
-        output_bias,
-        inner_scale,
-        inner_shift,
-        inner_kernel,
-        inner_bias,
-        outer_kernel,
-        outer_bias,
-      ) = remaining[:_WEIGHTS_PER_LAYER]
+      layer_weights = iter(remaining[:_WEIGHTS_PER_LAYER])
       remaining = remaining[_WEIGHTS_PER_LAYER:]
-      projected = tf.tensordot(_normalize(hidden, *norm), kernel, 1) + bias
-      attended = attend(layer, *tf.split(projected, 3, axis=-1))
-      hidden += tf.tensordot(attended, output_kernel, 1) + output_bias
-      normal = _normalize(hidden, inner_scale, inner_shift)
-      inner = tf.nn.gelu(tf.tensordot(normal, inner_kernel, 1) + inner_bias)
-      hidden += tf.tensordot(inner, outer_kernel, 1) + outer_bias
+
+      def normalize(hidden, weights=layer_weights):
+        return _normalize(hidden, next(weights), next(weights))
+
+      def dense(hidden, weights=layer_weights):
+        return tf.tensordot(hidden, next(weights), 1) + next(weights)
+
+      parts = tf.reshape(
+        dense(normalize(hidden)),
+        [batch_size, time, 3, self.num_heads, self._head_size],
+      )
+      attended = attend(layer, *tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4])))
+      attended = tf.transpose(attended, [0, 2, 1, 3])
+      hidden += dense(tf.reshape(attended, [batch_size, time, self.width]))
+      hidden += dense(tf.nn.gelu(dense(normalize(hidden))))
     scale, shift, *output_weights = remaining
     hidden = _normalize(hidden, scale, shift)
     return interface.output_logits(hidden, embedding, output_weights)
-
-  def _attention(self, queries, keys, values, mask):
-    """Joins the positions: [batch, time, width] and the keys' to the queries' shape."""
-    queries, keys, values = (
-      tf.transpose(
-        tf.reshape(part, [*tf.unstack(tf.shape(part)[:2]), self.num_heads, -1]),
-        [0, 2, 1, 3],
-      )
-      for part in (queries / math.sqrt(self._head_size), keys, values)
-    )
-    weights = tf.nn.softmax(tf.matmul(queries, keys, transpose_b=True) + mask)
-    joined = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])
-    return tf.reshape(joined, [*tf.unstack(tf.shape(joined)[:2]), self.width])
 
   def _waves(self, positions: tf.Tensor) -> tf.Tensor:
     """Encodes positions of any shape as sines and cosines [..., width]."""
@@ -240,6 +239,13 @@ class TransformerLanguageModel(interface.LanguageModel):
   @property
   def _head_size(self) -> int:
     return self.width // self.num_heads
+
+
+def _attention(queries, keys, values, mask):
+  """Mixes values by how well their keys fit the queries: [batch, heads, time, size]."""
+  scores = tf.matmul(queries, keys, transpose_b=True)
+  scores = scores / math.sqrt(queries.shape[-1]) + mask
+  return tf.matmul(tf.nn.softmax(scores), values)
 
 
 def _normalize(hidden, scale, shift):
