@@ -32,7 +32,8 @@ def test_users_report_so_many_words_of_the_dictionary_and_no_occurrence_twice(
   tff_runtime,
 ):
   # Words outside the dictionary take no report from those in it.
-  assert _discover({'u': 'x y a x b y c x x x'}) == {'a': 1, 'b': 1, 'c': 1}
+  texts = {f'u{number}': 'x y a x b y c x x x' for number in range(20)}
+  assert _discover(texts) == {'a': 20, 'b': 20, 'c': 20}
   assert _discover({'u': 'x a y a'}) == {'a': 2}
   many = _discover({f'u{number}': 'a a b b c x ' * 50 for number in range(40)})
   assert sum(many.values()) == 40 * 3

@@ -1,8 +1,11 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_textpriv.models import language_models, recurrent
+from tff_textpriv.models import language_models, presets, recurrent
 
 _MODELS = [
   language_models.LstmLanguageModel(23, 6, 6, 2, tied=True),
@@ -56,7 +59,7 @@ def test_reading_in_two_steps_with_carried_state_equals_reading_at_once(model):
   inputs, _ = _batch()
   weights = model.initial_weights(seed=3)
   whole = model.logits(weights, inputs)
-  first, state = model.step(weights, inputs[:, :3], model.initial_state(4))
+  first, state = model.step(weights, inputs[:, :3], model.initial_state(4, 7))
   second, _ = model.step(weights, inputs[:, 3:], state)
   np.testing.assert_allclose(tf.concat([first, second], 1), whole, atol=1e-6)
 
@@ -112,3 +115,27 @@ def test_vocabulary_axes_are_those_with_a_slice_per_token(model):
 def test_trimming_drops_only_padding():
   tokens = np.array([[5, 6, 7, 0, 0], [5, 0, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32)
   np.testing.assert_array_equal(language_models.trim(tokens), [[5, 6, 7], [5, 0, 0]])
+
+
+@pytest.mark.parametrize('tied', [True, False])
+@pytest.mark.parametrize('preset', presets.PRESETS)
+def test_a_preset_resized_is_the_preset_built_for_that_size(preset, tied):
+  model = language_models.build(preset, 23, tied)
+  assert model.resized(23) == model
+  assert model.resized(31) == language_models.build(preset, 31, tied)
+  changed = {
+    index: (before, after)
+    for index, (before, after) in enumerate(
+      zip(model.weight_shapes, model.resized(31).weight_shapes, strict=True)
+    )
+    if before != after
+  }
+  assert changed.keys() == model.vocabulary_axes.keys()
+
+
+def test_the_names_of_the_presets_cost_no_import_of_tensorflow():
+  script = (
+    'import sys; from tff_textpriv.models import presets;'
+    'sys.exit("tensorflow" in sys.modules or "lstm_tiny" not in presets.PRESETS)'
+  )
+  subprocess.run([sys.executable, '-c', script], check=True)

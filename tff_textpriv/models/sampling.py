@@ -11,9 +11,7 @@ import tqdm
 from tff_textpriv.models import interface
 from tff_textpriv.text import tokenizers
 
-# Padding and the start of a text are never a target of training, so what probability
-# they have is left over from the initial weights; the unknown token stands for
-# no text at all. None of them can be decoded into something a user would have written.
+# See `Sampler` for why.
 _NEVER_SAMPLED = (tokenizers.PAD_ID, tokenizers.UNKNOWN_ID, tokenizers.BOS_ID)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ _EPSILON = 1e-5
 # What takes a later token out of a softmax, as in Keras's attention.
 _MASKED = -1e9
 _LONGEST_WAVE = 10_000.0
-_WEIGHTS_PER_LAYER = 12
+_LAYER_WEIGHTS = 12
 
 # The keys and the values of every token read so far, per layer, each
 # [batch, heads, max_length, head size], and the number of tokens read, int32 [batch].
@@ -177,7 +178,7 @@ class TransformerLanguageModel(interface.LanguageModel):
     kept = [embedding]
     heads = (self.num_heads, self._head_size)
     for _ in range(self.num_layers):
-      layer, values = values[:_WEIGHTS_PER_LAYER], values[_WEIGHTS_PER_LAYER:]
+      layer, values = values[:_LAYER_WEIGHTS], values[_LAYER_WEIGHTS:]
       scale, shift, kernel, bias, output_kernel, *rest = layer
       kept += [scale, shift]
       for use in range(3):
@@ -200,31 +201,24 @@ class TransformerLanguageModel(interface.LanguageModel):
     Returns:
       Logits [batch, time, vocab].
     """
-    embedding, *remaining = weights
+    remaining = iter(weights)
+    embedding = next(remaining)
     hidden = tf.gather(embedding, tokens) * math.sqrt(self.width)
     hidden += self._waves(positions)
     batch_size, time = tf.unstack(tf.shape(tokens))
     for layer in range(self.num_layers):
-      layer_weights = iter(remaining[:_WEIGHTS_PER_LAYER])
-      remaining = remaining[_WEIGHTS_PER_LAYER:]
-
-      def normalize(hidden, weights=layer_weights):
-        return _normalize(hidden, next(weights), next(weights))
-
-      def dense(hidden, weights=layer_weights):
-        return tf.tensordot(hidden, next(weights), 1) + next(weights)
-
       parts = tf.reshape(
-        dense(normalize(hidden)),
+        _dense(_normalize(hidden, remaining), remaining),
         [batch_size, time, 3, self.num_heads, self._head_size],
       )
       attended = attend(layer, *tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4])))
       attended = tf.transpose(attended, [0, 2, 1, 3])
-      hidden += dense(tf.reshape(attended, [batch_size, time, self.width]))
-      hidden += dense(tf.nn.gelu(dense(normalize(hidden))))
-    scale, shift, *output_weights = remaining
-    hidden = _normalize(hidden, scale, shift)
-    return interface.output_logits(hidden, embedding, output_weights)
+      attended = tf.reshape(attended, [batch_size, time, self.width])
+      hidden += _dense(attended, remaining)
+      inner = tf.nn.gelu(_dense(_normalize(hidden, remaining), remaining))
+      hidden += _dense(inner, remaining)
+    hidden = _normalize(hidden, remaining)
+    return interface.output_logits(hidden, embedding, list(remaining))
 
   def _waves(self, positions: tf.Tensor) -> tf.Tensor:
     """Encodes positions of any shape as sines and cosines [..., width]."""
@@ -248,12 +242,16 @@ def _attention(queries, keys, values, mask):
   return tf.matmul(tf.nn.softmax(scores), values)
 
 
-def _normalize(hidden, scale, shift):
-  """Layer normalisation over the last axis."""
-  mean = tf.reduce_mean(hidden, axis=-1, keepdims=True)
-  centered = hidden - mean
+def _dense(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
+  """A dense layer with the next two weights, kernel and bias."""
+  return tf.tensordot(hidden, next(weights), 1) + next(weights)
+
+
+def _normalize(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
+  """Layer normalisation with the next two weights, scale and shift."""
+  centered = hidden - tf.reduce_mean(hidden, axis=-1, keepdims=True)
   variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-  return centered * tf.math.rsqrt(variance + _EPSILON) * scale + shift
+  return centered * tf.math.rsqrt(variance + _EPSILON) * next(weights) + next(weights)
 
 
 def _causal_mask(positions, num_keys):
