@@ -69,7 +69,9 @@ def test_runs_that_are_done_are_not_repeated(runs, tmp_path):
 
 
 def test_the_papers_figures_stand_beside_ours(runs, tmp_path):
-  study.main(['--study=subword_table1', '--task=stackoverflow', f'--study_dir={tmp_path}'])
+  study.main(
+    ['--study=subword_table1', '--task=stackoverflow', f'--study_dir={tmp_path}']
+  )
   page = (tmp_path / 'subword_table1_stackoverflow' / 'subword_table1.md').read_text()
   sample = next(line for line in page.splitlines() if '| BPE sample' in line)
   assert '105.0 (108.7)' in sample and '1.25 (1.23)' in sample

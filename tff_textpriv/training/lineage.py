@@ -16,7 +16,7 @@ _MAX_REFERENCE_USERS = 5000
 _ORIGINS = {
   'public': 'public text',
   'oracle': 'the users’ own text (no privacy)',
-  'heavy_hitters': 'words that users reported under local differential privacy',
+  'heavy_hitters': 'words that users reported under local DP, and public text',
   'sample': 'text sampled from the private model of the phase before',
 }
 

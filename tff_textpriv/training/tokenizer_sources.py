@@ -145,12 +145,12 @@ def _public_text(
 def _find_heavy_hitters(
   chosen: experiment.Experiment, data: clients.FederatedText
 ) -> dict[str, int]:
-  """Estimates the counts of the public text's words among the reporting users."""
+  """Estimates how often users write the words of the public text."""
   ids = data.train.client_ids
   if _reporting_group(chosen) == phases.FIRST_HALF:
     ids = phases.split_in_halves(ids, chosen.run.seed)[0]
   public_counts = statistics.word_counts(_public_text(chosen, data))
-  counts = heavy_hitters.discover_word_counts(
+  found = heavy_hitters.discover_word_counts(
     ids,
     lambda user: [word for text in data.train.read(user) for word in text.split()],
     statistics.top_words(public_counts, len(public_counts)),
@@ -158,12 +158,36 @@ def _find_heavy_hitters(
     chosen.run.seed,
     noise_source=getattr(chosen.privacy_settings, 'noise_source', 'seeded'),
   )
-  if not counts:
-    raise tokenizers.TokenizerError(
-      f'no word stands out of the noise of the heavy hitters among {len(ids):,} users: '
-      'more users, or a larger --heavy_hitters_epsilon, are needed'
-    )
-  return counts
+  print(f'{len(found):,} words stand out of the noise of the heavy hitters')
+  num_reports = len(ids) * chosen.task_settings.heavy_hitters_words_per_user
+  return fill_up(found, num_reports, public_counts)
+
+
+def fill_up(
+  found: Mapping[str, int], num_reports: int, public_counts: Mapping[str, int]
+) -> dict[str, int]:
+  """Joins reported words, which are few, with what public text says of the rest.
+
+  A reported word has the share of the reports that was estimated for it. The
+  reports that are left are shared among all other words as in public text.
+
+  Args:
+    found: Estimated counts of the words that stand out.
+    num_reports: The number of reports, of words that stand out and of others.
+    public_counts: Counts of the public text.
+
+  Returns:
+    Counts of all words, as large in all as the public text.
+  """
+  total = sum(public_counts.values())
+  scale = total / max(num_reports, sum(found.values()))
+  rest = {word: count for word, count in public_counts.items() if word not in found}
+  left = total - scale * sum(found.values())
+  rest_scale = left / max(1, sum(rest.values()))
+  return {
+    **{word: max(1, round(count * scale)) for word, count in found.items()},
+    **{word: max(1, round(count * rest_scale)) for word, count in rest.items()},
+  }
 
 
 def _reporting_group(chosen: experiment.Experiment) -> str:
