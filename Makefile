@@ -24,7 +24,7 @@ $(INSTALLED): requirements.lock setup.py
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/python -m tff_textpriv.tasks.stackoverflow --flagfile=demo.flags
+	$(BIN)/python -m tff_textpriv.tools.study --flagfile=demo.flags
 
 test: lint unit
 

@@ -40,6 +40,14 @@ class HelpRequested(Exception):
   """`--help` stands on the command line."""
 
 
+def expand_flagfiles(argv: Sequence[str]) -> list[str]:
+  """Replaces each `--flagfile=F` by the flags that the file holds."""
+  try:
+    return absl_flags.FlagValues().read_flags_from_files(list(argv))
+  except absl_flags.Error as error:
+    raise UsageError(str(error)) from error
+
+
 def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, str]:
   """Reads the flags that were given on a command line, not yet converted.
 
@@ -143,6 +151,9 @@ def exit_with_sentences(
   except HelpRequested:
     print(help_page())
     code = 0
+  except KeyboardInterrupt:
+    print('stopped', file=sys.stderr)
+    code = 130
   except ValueError as error:
     if not type(error).__module__.startswith('tff_textpriv'):
       raise

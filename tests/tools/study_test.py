@@ -87,6 +87,15 @@ def test_flags_reach_only_the_runs_that_have_them(runs, tmp_path):
   assert len(runs) == 3
 
 
+def test_a_flagfile_gives_flags_of_the_study_and_of_the_runs(runs, tmp_path):
+  file = tmp_path / 'some.flags'
+  file.write_text(
+    f'# comment\n--study=demo\n--study_dir={tmp_path}\n--total_rounds=7\n'
+  )
+  study.main([f'--flagfile={file}'])
+  assert [run.run.total_rounds for run in runs] == [7, 7, 7]
+
+
 def test_wrong_flags_are_refused_before_anything_runs(runs, tmp_path):
   with pytest.raises(flags.UsageError, match='no_such_flag'):
     study.main(['--study=demo', f'--study_dir={tmp_path}', '--no_such_flag=1'])

@@ -23,16 +23,20 @@ _CONFIG = {
 def test_the_first_start_writes_the_settings_and_the_same_ones_are_accepted(tmp_path):
   folder = output.OutputFolder(tmp_path / 'runs' / 'first')
   folder.check_config(_CONFIG)
+  # Looking does not claim the folder: a start that is refused later must not.
+  assert not (folder.path / 'config.json').exists()
+  folder.claim(_CONFIG)
   written = json.loads((folder.path / 'config.json').read_text())
   assert written == {**_CONFIG, 'workers': ['a:1', 'b:2']}
   before = (folder.path / 'config.json').stat()
   folder.check_config(dict(_CONFIG))
+  folder.claim(_CONFIG)
   assert (folder.path / 'config.json').stat() == before
 
 
 def test_other_settings_are_refused_by_name_with_both_values(tmp_path):
   folder = output.OutputFolder(tmp_path)
-  folder.check_config(_CONFIG)
+  folder.claim(_CONFIG)
   changed = {**_CONFIG, 'seed': 2, 'tied_embeddings': False, 'model': 'lstm_tiny'}
   with pytest.raises(output.OutputError) as caught:
     folder.check_config(changed)

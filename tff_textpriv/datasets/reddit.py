@@ -112,7 +112,11 @@ class IndexedComments(clients.ClientText):
     total = sum(size for _, size, _ in self._states)
     broken = rows.BrokenRows(_MAX_BROKEN_ROWS, f'the limit is {_MAX_BROKEN_ROWS}')
     with tqdm.tqdm(
-      total=total, desc='Indexing', unit='B', unit_scale=True, disable=total < _LARGE
+      total=total,
+      desc='Indexing',
+      unit='B',
+      unit_scale=True,
+      disable=total < _LARGE or None,
     ) as progress:
       for number, path in enumerate(paths):
         passed = 0

@@ -114,7 +114,7 @@ def _read(path: str, settings: PrepareDataSettings) -> tuple[dict[str, list[str]
   )
   sentences_by_user: dict[str, list[str]] = {}
   with tqdm.tqdm(
-    total=os.path.getsize(path), desc='Reading', unit='B', unit_scale=True
+    total=os.path.getsize(path), desc='Reading', unit='B', unit_scale=True, disable=None
   ) as progress:
     for position, user, text in read_posts(path, broken):
       sentences_by_user.setdefault(user, []).extend(stackexchange.sentences(text))

@@ -110,6 +110,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
   if '--help' in argv:
     raise flags.HelpRequested()
   names = {field.name for field in dataclasses.fields(StudySettings)}
+  argv = flags.expand_flagfiles(argv)
   own = [argument for argument in argv if _name(argument) in names]
   return own, [argument for argument in argv if argument not in own]
 

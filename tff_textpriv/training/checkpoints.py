@@ -55,6 +55,10 @@ class Checkpoints:
       )
     )
 
+    # What a kill in the middle of a save leaves behind.
+    for unfinished in folder.glob(f'{_PREFIX}*_temp*'):
+      shutil.rmtree(unfinished)
+
   def save(self, checkpoint: Checkpoint) -> None:
     """Saves a checkpoint, unless that round's is there already."""
     if checkpoint.round_number in self._rounds():
@@ -112,6 +116,12 @@ class Checkpoints:
   def _rounds(self) -> list[int]:
     """Returns the rounds of which there are checkpoints, in order."""
     return self._runner.run(self._manager.get_versions()) or []
+
+
+def exist_in(folder: pathlib.Path) -> bool:
+  """Tells whether a folder holds a checkpoint that was saved whole."""
+  names = (path.name.removeprefix(_PREFIX) for path in folder.glob(f'{_PREFIX}*'))
+  return any(name.isdecimal() for name in names)
 
 
 def _checked(leaves: Sequence[Any], expected: Sequence[Any]) -> list[np.ndarray]:

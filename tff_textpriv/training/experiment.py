@@ -61,4 +61,6 @@ class Experiment:
     for group in groups:
       if group is not None:
         config |= dataclasses.asdict(group)
+    # Where caches and downloads are does not matter.
+    config.pop('data_dir', None)
     return config

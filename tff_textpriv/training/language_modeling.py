@@ -12,8 +12,9 @@ from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import learning_model
 from tff_textpriv.privacy import card
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.runtime import cohorts, execution
+from tff_textpriv.runtime import execution
 from tff_textpriv.training import (
+  checkpoints,
   experiment,
   lineage,
   output,
@@ -50,7 +51,7 @@ def run(chosen: experiment.Experiment) -> int:
     chosen.machine.max_concurrent_clients,
     log_dir=folder.path,
   ) as runtime:
-    end = _train_phases(chosen, data, all_phases, folder.path, runtime)
+    end = _train_phases(chosen, data, all_phases, folder, runtime)
   if end.outcome.ended == 'interrupted':
     print(
       f'stopped after round {end.outcome.rounds_done}; repeat the command to go on',
@@ -74,15 +75,18 @@ def _train_phases(
   chosen: experiment.Experiment,
   data: clients.FederatedText,
   all_phases: Sequence[phases.Phase],
-  folder: pathlib.Path,
+  output_folder: output.OutputFolder,
   runtime: execution.Runtime,
 ) -> _PhaseEnd:
   """Trains phase after phase; a resumed run starts with the last one begun."""
+  folder = output_folder.path
   end: _PhaseEnd | None = None
   for phase in all_phases[_last_begun(all_phases, folder) :]:
     record = tokenizer_sources.read_record(folder, phase.index)
     if record is None:
       record = _next_tokenizer(chosen, data, end, folder)
+      # Nothing that the user chose can be refused any more.
+      output_folder.claim(chosen.config)
       record.write(folder)
     bench = workbench.Workbench(chosen, data, record.tokenizer)
     print(
@@ -102,7 +106,7 @@ def _last_begun(all_phases: Sequence[phases.Phase], folder: pathlib.Path) -> int
   begun = [
     phase.index
     for phase in all_phases
-    if any((folder / _checkpoint_folder(phase)).glob('program_state_*[0-9]'))
+    if checkpoints.exist_in(folder / _checkpoint_folder(phase))
   ]
   return max(begun, default=0)
 
@@ -173,12 +177,7 @@ def _train_phase(
   outcome = program.train(
     program.Program(
       process=process,
-      sampler=cohorts.CohortSampler(
-        phase.users,
-        chosen.run.clients_per_round,
-        chosen.run.cohort_sampling,
-        chosen.run.seed,
-      ),
+      sampler=phase.sampler,
       client_data=bench.client_batches,
       evaluate=lambda weights: bench.evaluate(weights, 'validation'),
       plan=phase.plan,

@@ -45,7 +45,7 @@ class OutputFolder:
       ) from error
 
   def check_config(self, config: Mapping[str, Any]) -> None:
-    """Writes the run's settings, or compares them with those of the first start.
+    """Compares the run's settings with those that the folder is claimed for.
 
     Args:
       config: Everything that decides the result; must survive JSON.
@@ -55,7 +55,6 @@ class OutputFolder:
     """
     file = self.path / 'config.json'
     if not file.exists():
-      files.write_atomically(file, json.dumps(config, indent=2) + '\n')
       return
     try:
       before = dict(json.loads(file.read_text()))
@@ -73,6 +72,12 @@ class OutputFolder:
         + '; '.join(differing)
         + '). Repeat its settings to resume it, or choose another --experiment_name.'
       )
+
+  def claim(self, config: Mapping[str, Any]) -> None:
+    """Keeps the folder for runs with these settings, once the run is sure to begin."""
+    file = self.path / 'config.json'
+    if not file.exists():
+      files.write_atomically(file, json.dumps(config, indent=2) + '\n')
 
 
 def _shown(config: Mapping[str, Any], name: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import plans
+from tff_textpriv.runtime import cohorts
 from tff_textpriv.training import experiment
 
 ALL_USERS = ''
@@ -27,6 +28,7 @@ class Phase:
     rounds_before: The number of rounds of all phases before.
     last_round: The number of its last round, counted over all phases.
     users: The users who may be drawn.
+    sampler: What draws them.
     group: Their name in the ledger; empty if they are all users.
     plan: The privacy plan, or `None`.
     continues: Whether the model goes on from the phase before.
@@ -36,6 +38,7 @@ class Phase:
   rounds_before: int
   last_round: int
   users: Sequence[str]
+  sampler: cohorts.CohortSampler
   group: str
   plan: plans.CentralDpPlan | None
   continues: bool = False
@@ -60,7 +63,8 @@ def plan_phases(
   phase_plan = getattr(chosen.algorithm_settings, 'phase_plan', None)
   if phase_plan is None:
     users, group = training_users(chosen, client_ids)
-    return [Phase(0, 0, total, users, group, _plan(chosen, len(users), total, group))]
+    plan = _plan(chosen, len(users), total, group)
+    return [Phase(0, 0, total, users, _sampler(chosen, users), group, plan)]
   switches = _switches(chosen, phase_plan)
   if phase_plan == 'half_split':
     (first_rounds,) = switches
@@ -72,6 +76,7 @@ def plan_phases(
         sum(lengths[:index]),
         sum(lengths[: index + 1]),
         users,
+        _sampler(chosen, users),
         group,
         _plan(chosen, len(users), lengths[index], group),
       )
@@ -81,9 +86,12 @@ def plan_phases(
     ]
   users, group = training_users(chosen, client_ids)
   plan = _plan(chosen, len(users), total, group)
+  sampler = _sampler(chosen, users)
   bounds = (0, *switches, total)
   return [
-    Phase(index, bounds[index], bounds[index + 1], users, group, plan, index > 0)
+    Phase(
+      index, bounds[index], bounds[index + 1], users, sampler, group, plan, index > 0
+    )
     for index in range(len(bounds) - 1)
   ]
 
@@ -131,6 +139,14 @@ def _switches(chosen: experiment.Experiment, phase_plan: str) -> tuple[int, ...]
       f'--total_rounds={total}',
     )
   return rounds
+
+
+def _sampler(
+  chosen: experiment.Experiment, users: Sequence[str]
+) -> cohorts.CohortSampler:
+  return cohorts.CohortSampler(
+    users, chosen.run.clients_per_round, chosen.run.cohort_sampling, chosen.run.seed
+  )
 
 
 def _plan(
