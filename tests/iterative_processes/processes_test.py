@@ -66,7 +66,11 @@ def _distance(one, other) -> float:
 
 
 def test_without_noise_and_clip_dp_fed_avg_equals_unweighted_fed_avg(tff_runtime):
-  shared = {'server_optimizer': 'sgd', 'server_learning_rate': 1.0}
+  shared = {
+    'server_optimizer': 'sgd',
+    'server_learning_rate': 1.0,
+    'client_learning_rate': 0.5,
+  }
   private, _ = _train(_build('dp_fed_avg', _plan(), **shared), _clients())
   plain, _ = _train(_build('fed_avg', client_weighting='uniform', **shared), _clients())
   weighted, _ = _train(_build('fed_avg', **shared), _clients())

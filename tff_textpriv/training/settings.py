@@ -3,6 +3,7 @@
 import dataclasses
 
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.models import presets
 from tff_textpriv.privacy import count_mean_sketch
 from tff_textpriv.settings import setting
 
@@ -77,14 +78,7 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
   model: str = setting(
     'lstm_tiny',
     'The model: tiny trains on a laptop, paper has 3 layers and 14M parameters.',
-    choices=(
-      'lstm_tiny',
-      'lstm_small',
-      'lstm_paper',
-      'transformer_tiny',
-      'transformer_small',
-      'transformer_paper',
-    ),
+    choices=presets.PRESETS,
   )
   tied_embeddings: bool = setting(
     True, 'Use the input embedding as the output layer too.'
