@@ -31,9 +31,13 @@ setuptools.setup(
   python_requires='>=3.11,<3.12',
   install_requires=[
     'absl-py>=1.4,<2',
+    'dm-tree>=0.1.8',
     'dp-accounting==0.4.3',
+    'grpcio>=1.46',
     'matplotlib>=3.7',
     'numpy>=1.25,<2',
+    'packaging>=22',
+    'protobuf>=4',
     'psutil>=5.9',
     'scipy>=1.9',
     'sentencepiece>=0.1.99',

@@ -1,7 +1,7 @@
 """Typed settings: the single source of flags, defaults, help texts and checks.
 
 A group of settings is a frozen dataclass derived from `Settings`, whose fields
-are made with `setting(...)`. `tff_textpriv.tasks.flags` turns the fields into
+are made with `setting(...)`. `tff_textpriv.flags` turns the fields into
 command-line flags; constructing the dataclass checks every value. Nothing here
 imports TensorFlow, so that `--help` and argument errors answer at once.
 """

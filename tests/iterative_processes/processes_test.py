@@ -101,9 +101,22 @@ def test_the_proximal_step_is_the_gradient_of_the_proximal_loss():
 
 def test_fed_sgd_equals_one_step_on_the_mean_gradient(tff_runtime):
   client = _clients(sizes=(4,))[0][:1]
-  sgd, _ = _train(_build('fed_sgd', server_learning_rate=0.5), [client], rounds=1)
+  sgd, _ = _train(
+    _build('fed_sgd', server_optimizer='sgd', server_learning_rate=0.5),
+    [client],
+    rounds=1,
+  )
   # One client with one batch: FedAvg with the same step takes the same step.
-  average, _ = _train(_build('fed_avg', client_learning_rate=0.5), [client], rounds=1)
+  average, _ = _train(
+    _build(
+      'fed_avg',
+      client_learning_rate=0.5,
+      server_optimizer='sgd',
+      server_learning_rate=1.0,
+    ),
+    [client],
+    rounds=1,
+  )
   assert _distance(sgd, average) < 1e-6
 
 

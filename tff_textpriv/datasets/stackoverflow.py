@@ -155,7 +155,8 @@ def write(path: str, texts_by_split: Mapping[str, Mapping[str, Iterable[str]]]) 
   """Writes texts in TFF's SQLite layout, for TFF's tools and for `load`.
 
   The other features of an example (dates, titles, tags ...) are written empty.
-  The file appears only once it is complete.
+  The file appears only once it is complete, and is its owner's alone: it holds
+  users' text.
 
   Args:
     path: The file to write; an existing one is replaced.
@@ -168,6 +169,7 @@ def write(path: str, texts_by_split: Mapping[str, Mapping[str, Iterable[str]]]) 
     scratch_path = os.path.join(scratch, _FILE_NAME)
     with contextlib.closing(sqlite3.connect(scratch_path)) as connection, connection:
       _write_tables(connection, texts_by_split)
+    os.chmod(scratch_path, 0o600)
     os.replace(scratch_path, path)
 
 

@@ -22,9 +22,9 @@ class ServerSettings(settings_lib.Settings):
   """How the server applies the aggregated update."""
 
   server_optimizer: str = setting(
-    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+    'adam', 'Optimizer of the server step.', choices=('sgd', 'adam')
   )
-  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+  server_learning_rate: float = setting(0.1, 'Step size of the server.', above=0)
   server_momentum: float = setting(
     0.0, 'Momentum of the server, with --server_optimizer=sgd.', low=0, below=1
   )
@@ -41,7 +41,7 @@ class ServerSettings(settings_lib.Settings):
 class LocalTrainingSettings(ServerSettings):
   """How a client trains before it sends the difference."""
 
-  client_learning_rate: float = setting(1.0, 'Step size of client SGD.', above=0)
+  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
   client_momentum: float = setting(0.0, 'Momentum of client SGD.', low=0, below=1)
   client_epochs_per_round: int = setting(
     1, 'Passes over its own data that a client makes in a round.', low=1
@@ -76,12 +76,6 @@ class FedSgdSettings(ServerSettings):
 @dataclasses.dataclass(frozen=True)
 class DpFedAvgSettings(LocalTrainingSettings):
   """Federated averaging with user-level differential privacy."""
-
-  server_optimizer: str = setting(
-    'adam', 'Optimizer of the server step.', choices=('sgd', 'adam')
-  )
-  server_learning_rate: float = setting(0.1, 'Step size of the server.', above=0)
-  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
 
 
 @dataclasses.dataclass(frozen=True)

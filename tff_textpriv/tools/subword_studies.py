@@ -1,5 +1,7 @@
 """The studies of the sub-word sampling paper: its tables and figures."""
 
+import dataclasses
+
 from tff_textpriv.tools.studies import Arm, Scale, Study
 
 _DP = ('--algo=dp_fed_avg',)
@@ -179,8 +181,10 @@ def _figure_5(scale: Scale) -> list[Arm]:
 
 
 def _demo(scale: Scale) -> list[Arm]:
-  del scale
-  return [Arm('public', _PUBLIC), Arm('sample', _SAMPLE), Arm('oracle', _ORACLE)]
+  """Takes three rows of Table 1."""
+  wanted = ('BPE public', 'BPE sample', 'BPE oracle')
+  by_label = {arm.label: arm for arm in _table_1(scale)}
+  return [dataclasses.replace(by_label[label], paper={}) for label in wanted]
 
 
 SUBWORD_STUDIES = (

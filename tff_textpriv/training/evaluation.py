@@ -116,7 +116,8 @@ def word_metrics(
   word_is_right = np.logical_and.reduceat(piece_is_right, word_starts)
   return {
     'word_accuracy': float(word_is_right.mean()),
-    'word_perplexity': float(np.exp(-log_likelihood.sum() / num_words)),
+    # A model that has diverged has an infinite one, not one that overflows later.
+    'word_perplexity': float(np.float32(np.exp(-log_likelihood.sum() / num_words))),
     'tokens_per_word': float((~is_end).sum() / num_words),
     'oov_share': float(is_unknown.sum() / num_words),
     'num_words': num_words,

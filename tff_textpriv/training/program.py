@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow_federated as tff
+import tree
 
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy import mechanism, plans
@@ -190,12 +191,9 @@ def _round_metrics(
   if train['num_examples'] == 0:
     train['loss'] = math.nan
   result = {'train_loss': train.pop('loss'), 'num_clients': num_clients, **train}
-  if isinstance(metrics['aggregator'], collections.abc.Mapping):
-    result |= {
-      name: float(value)
-      for name, value in metrics['aggregator'].items()
-      if np.ndim(value) == 0
-    }
+  for path, value in tree.flatten_with_path(metrics['aggregator']):
+    if np.ndim(value) == 0:
+      result['_'.join(map(str, path))] = float(value)
   epsilon = ledger.epsilon()
   if math.isfinite(epsilon):
     result['epsilon'] = epsilon
