@@ -88,12 +88,15 @@ def test_a_resumed_ledger_stops_at_the_same_round():
   assert ledger.would_exceed(plan)
 
 
-def test_a_budget_counts_what_was_spent_on_other_things():
+def test_a_budget_counts_other_rounds_but_not_local_reports():
   limit = calibration.epsilon_of_rounds(PLAN.mechanism, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 5)
-  assert not ledger.would_exceed(plan)
+  # Local reports have a budget of their own; the figure adds the two.
   ledger.charge_local('words', 'three words a user', epsilon=limit)
+  assert not ledger.would_exceed(plan)
+  assert ledger.epsilon() > limit
+  charged(dataclasses.replace(PLAN, noise_multiplier=0.6), 40, ledger)
   assert ledger.would_exceed(plan)
 
 

@@ -54,6 +54,11 @@ def test_a_tokenizer_survives_serialization(tokenizer):
     ([], 500, 'there is no text'),
     (['', ''], 500, 'there is no text'),
     (['some text'], 260, 'needs more than 261 ids'),
+    (
+      [chr(i) for i in range(300, 900)],
+      400,
+      'the characters of the text .* alone need',
+    ),
   ],
 )
 def test_impossible_vocabularies_are_refused(lines, vocab_size, message):

@@ -185,6 +185,9 @@ class Ledger:
   def would_exceed(self, plan: CentralDpPlan, group: str = '') -> bool:
     """Tells whether one more round of `plan` would exceed its budget.
 
+    The budget is that of the rounds. What users report under local differential
+    privacy has a budget of its own, and `epsilon` adds the two.
+
     The budget binds the mechanism even where nothing is claimed, so that a
     comparison runs as long as what it is compared with. As cost grows with
     rounds, the last round that fits is searched once and remembered.
@@ -192,7 +195,7 @@ class Ledger:
     if plan.budget_epsilon is None:
       return False
     entry = self._round_entry(plan, '', group)
-    theirs = [e for e in self.entries if e.group in ('', group)]
+    theirs = [e for e in self.entries if e.kind == CENTRAL and e.group in ('', group)]
     rounds = [e.count for e in theirs if e.mechanism == plan.mechanism]
     others = tuple(e for e in theirs if e.mechanism != plan.mechanism)
     wanted = sum(rounds) + 1

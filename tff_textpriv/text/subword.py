@@ -139,14 +139,19 @@ def train(texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:
       raise tokenizers.TokenizerError(
         'there is no text to train a tokenizer on'
       ) from error
-    most = re.search(r'value <= (\d+)', str(error))
     raise tokenizers.TokenizerError(
-      f'--vocab_size={vocab_size}: the text ({source.count:,} lines) supports at most '
-      f'{most[1]} ids'
-      if most
-      else f'--vocab_size={vocab_size}: sentencepiece says {error}'
+      f'--vocab_size={vocab_size}: {_limit(str(error), source.count)}'
     ) from error
   return SubwordTokenizer(written.getvalue())
+
+
+def _limit(message: str, num_lines: int) -> str:
+  """Says, from what SentencePiece said, which vocabulary sizes would do."""
+  if most := re.search(r'value <= (\d+)', message):
+    return f'the text ({num_lines:,} lines) supports at most {most[1]} ids'
+  if least := re.search(r'required_chars. \d+ vs (\d+)', message):
+    return f'the characters of the text ({num_lines:,} lines) alone need {least[1]} ids'
+  return f'sentencepiece says {message}'
 
 
 class _NonEmpty:
