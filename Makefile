@@ -5,6 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
+define check-python
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+  echo "tff_textpriv needs Python 3.11 (TensorFlow Federated has no build for newer" \
+    "ones), and $(PYTHON) is $$($(PYTHON) --version 2>&1): set PYTHON=/path/to/python3.11"; \
+  exit 1; }
+endef
+
 .PHONY: help demo test lint unit format lock clean
 
 help:
@@ -14,10 +21,7 @@ help:
 	@echo 'make lock    resolve the requirements anew into requirements.lock'
 
 $(INSTALLED): requirements.lock setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "tff_textpriv needs Python 3.11 (TensorFlow Federated has no build for" \
-	    "others), and $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3.11"; \
-	  exit 1; }
+	@$(check-python)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
@@ -43,7 +47,8 @@ format: $(INSTALLED)
 # TFF's own pin of jaxlib is no longer published, and pip cannot override a pin: uv
 # resolves with requirements.overrides, and pip then installs the result as it is
 # (--no-deps), against the hashes.
-lock: $(INSTALLED)
+lock:
+	@$(check-python)
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
 	{ echo '# Made by `make lock` from setup.py and requirements.overrides; install with'; \

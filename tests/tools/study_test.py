@@ -87,6 +87,14 @@ def test_flags_reach_only_the_runs_that_have_them(runs, tmp_path):
   assert len(runs) == 3
 
 
+def test_the_table_is_printed_as_json_on_request(runs, tmp_path, capsys):
+  study.main(['--study=demo', f'--study_dir={tmp_path}', '--format=json'])
+  printed = capsys.readouterr().out
+  table = json.loads(printed[printed.index('{') :])
+  assert table['BPE oracle']['epsilon'] is None
+  assert table['BPE public']['test_word_perplexity'] == 101.0
+
+
 def test_a_flagfile_gives_flags_of_the_study_and_of_the_runs(runs, tmp_path):
   file = tmp_path / 'some.flags'
   file.write_text(

@@ -44,6 +44,9 @@ class StudySettings(settings_lib.Settings):
     'stackoverflow', 'The task it is run on.', choices=('stackoverflow', 'reddit')
   )
   study_dir: str = setting('runs/studies', 'The folder of all studies.')
+  format: str = setting(
+    'text', 'How the table is printed in the end.', choices=('text', 'json')
+  )
   cross_data: str | None = setting(
     None,
     'Text of another domain, one document a line, for subword_table2; the embedded '
@@ -86,7 +89,11 @@ def main(argv: Sequence[str]) -> int:
     study_output.Row(arm, experiment.folder, result, arm.paper.get(chosen.task, {}))
     for arm, experiment, result in zip(arms, experiments, results, strict=True)
   ]
-  print(f'\n{study_output.write(study, chosen.task, rows, folder, argv)}')
+  table = study_output.write(study, chosen.task, rows, folder, argv)
+  if chosen.format == 'json':
+    print(json.dumps({row.arm.label: row.results for row in rows}, indent=2))
+  else:
+    print(f'\n{table}\n\nwritten: {folder}/{study.name}.md, .csv, .png')
   return 0
 
 

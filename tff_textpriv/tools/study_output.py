@@ -58,7 +58,7 @@ def write(
   files.write_atomically(folder / f'{study.name}.md', page)
   files.write_atomically(folder / f'{study.name}.csv', _csv(study, task, rows))
   files.write_atomically(folder / f'{study.name}.png', _plot(study, rows))
-  return f'{table}\n\nwritten: {folder}/{study.name}.md, .csv, .png'
+  return table
 
 
 def _markdown(study: studies.Study, rows: Sequence[Row]) -> str:

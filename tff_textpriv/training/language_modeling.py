@@ -1,6 +1,7 @@
 """Runs an experiment on a language-model task, from data to privacy card."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import sys
@@ -160,10 +161,11 @@ def _train_phase(
       'tokenizer', 'trained on text sampled from the private model'
     )
     if phase.continues:
-      state, old_bench = before.outcome.state, before.bench
-      initial_state = lambda: resampling.carry_over(state, process, old_bench, bench)  # noqa: E731
+      initial_state = functools.partial(
+        resampling.carry_over, before.outcome.state, process, before.bench, bench
+      )
       effect = resampling.remap_effect(
-        old_bench, bench, before.outcome.weights, chosen.run.seed
+        before.bench, bench, before.outcome.weights, chosen.run.seed
       )
       ledger.charge_post_processing(
         'remap', 'of the private model to the new tokenizer'
