@@ -28,8 +28,10 @@ class Group:
   settings: type[settings_lib.Settings]
 
   def fields(self) -> tuple[dataclasses.Field, ...]:
-    """Returns the group's fields, one flag each."""
-    return dataclasses.fields(self.settings)
+    """Returns the group's fields, one flag each, its own before inherited ones."""
+    own = self.settings.__annotations__
+    fields = dataclasses.fields(self.settings)
+    return tuple(sorted(fields, key=lambda field: field.name not in own))
 
 
 class UsageError(ValueError):
@@ -103,7 +105,9 @@ def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
     lines += ['', f'{group.title}:']
     for field in group.fields():
       name = f'--[no]{field.name}' if _is_switch(field) else f'--{field.name}'
-      default = settings_lib.format_value(field.default)
+      default = (
+        'not set' if field.default is None else settings_lib.format_value(field.default)
+      )
       facts = f'({settings_lib.allowed_range(field)}; default: {default})'
       lines.append(f'  {name}')
       lines += textwrap.wrap(

@@ -79,9 +79,9 @@ def test_every_algorithm_has_its_own_defaults(name):
 
 
 def test_defaults_of_the_same_flag_differ_between_algorithms():
-  plain, private = _parse('--algo=fed_avg'), _parse('--algo=dp_fed_avg')
-  assert plain.algorithm_settings.server_optimizer == 'sgd'
-  assert private.algorithm_settings.server_optimizer == 'adam'
+  own, papers = _parse('--algo=dp_fed_avg'), _parse('--algo=subword_resample')
+  assert own.privacy_settings.target_epsilon is None
+  assert papers.privacy_settings.target_epsilon == 2.0
 
 
 def test_given_flags_reach_their_settings():
