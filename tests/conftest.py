@@ -2,8 +2,19 @@
 
 import os
 import pathlib
+import signal
 
 import pytest
+
+
+def pytest_configure(config):
+  """Makes Ctrl-C work in tests of it, whoever starts them.
+
+  A shell that starts a command in the background makes it ignore SIGINT, and so
+  would everything that the tests start.
+  """
+  del config  # Unused.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope='session')
