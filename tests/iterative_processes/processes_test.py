@@ -79,9 +79,11 @@ def test_without_noise_and_clip_dp_fed_avg_equals_unweighted_fed_avg(tff_runtime
 
 
 def test_without_proximal_term_fed_prox_equals_fed_avg(tff_runtime):
-  plain, _ = _train(_build('fed_avg'), _clients())
-  without, _ = _train(_build('fed_prox', proximal_strength=0.0), _clients())
-  strong, _ = _train(_build('fed_prox', proximal_strength=1.0), _clients())
+  # A server that adds the mean update as it is shows how far clients went.
+  shared = {'server_optimizer': 'sgd', 'server_learning_rate': 1.0}
+  plain, _ = _train(_build('fed_avg', **shared), _clients())
+  without, _ = _train(_build('fed_prox', proximal_strength=0.0, **shared), _clients())
+  strong, _ = _train(_build('fed_prox', proximal_strength=1.0, **shared), _clients())
   assert _distance(plain, without) < 1e-6
   assert _distance(strong, _INITIAL) < 0.9 * _distance(plain, _INITIAL)
 
