@@ -19,7 +19,8 @@ class SettingsError(ValueError):
   def __init__(self, name: str, value: Any, problem: str):
     self.name = name
     self.value = value
-    super().__init__(f'--{name}={format_value(value)}: {problem}')
+    shown = name if value is None else f'{name}={format_value(value)}'
+    super().__init__(f'--{shown}: {problem}')
 
 
 class IncompatibleSettingsError(ValueError):

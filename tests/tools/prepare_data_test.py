@@ -111,7 +111,7 @@ def test_a_missing_input_is_named(tmp_path):
 
 @pytest.mark.parametrize('flag', ['input', 'output'])
 def test_input_and_output_must_be_given(tmp_path, flag):
-  with pytest.raises(SettingsError, match=f'--{flag}=None: must be given'):
+  with pytest.raises(SettingsError, match=f'--{flag}: must be given'):
     prepare_data.main(_settings(tmp_path, **{flag: None}))
 
 
