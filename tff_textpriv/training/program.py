@@ -132,9 +132,15 @@ def train(
         state = output.state
         if program.plan is not None:
           ledger.charge_round(program.plan, group=program.user_group)
-        metrics = _round_metrics(output.metrics, len(cohort), ledger)
+        metrics = _round_metrics(output.metrics, len(cohort))
         seconds = time.monotonic() - started
-        if _is_due(round_number, program.rounds_per_eval, program.total_rounds):
+        is_evaluated = _is_due(
+          round_number, program.rounds_per_eval, program.total_rounds
+        )
+        # PLD accounting takes a second or so, RDP no time at all.
+        if ledger.accountant == 'rdp' or is_evaluated:
+          metrics |= _spent(ledger)
+        if is_evaluated:
           metrics |= {
             f'validation_{name}': value
             for name, value in program.evaluate(
@@ -181,9 +187,7 @@ def _on_workers(
   raise AssertionError('unreachable')
 
 
-def _round_metrics(
-  metrics: Any, num_clients: int, ledger: ledger_lib.Ledger
-) -> dict[str, float]:
+def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
   """Flattens a round's measurements; names are the columns of metrics.csv."""
   train = {
     name: float(value) for name, value in metrics['client_work']['train'].items()
@@ -194,10 +198,13 @@ def _round_metrics(
   for path, value in tree.flatten_with_path(metrics['aggregator']):
     if np.ndim(value) == 0:
       result['_'.join(map(str, path))] = float(value)
-  epsilon = ledger.epsilon()
-  if math.isfinite(epsilon):
-    result['epsilon'] = epsilon
   return result
+
+
+def _spent(ledger: ledger_lib.Ledger) -> dict[str, float]:
+  """Returns the epsilon so far; nothing where there is no guarantee."""
+  epsilon = ledger.epsilon()
+  return {'epsilon': epsilon} if math.isfinite(epsilon) else {}
 
 
 def _weights(
