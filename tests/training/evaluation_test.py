@@ -1,7 +1,9 @@
+import asyncio
 import math
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
 from tff_textpriv.datasets import clients, encoded
 from tff_textpriv.models import language_models
@@ -26,6 +28,19 @@ def test_word_metrics_follow_their_definition():
   assert metrics['word_perplexity'] == pytest.approx(math.exp(10 * math.log(2) / 5))
   assert metrics['tokens_per_word'] == 8 / 5
   assert metrics['oov_share'] == 1 / 5
+
+
+def test_a_model_that_has_diverged_has_an_infinite_perplexity_that_can_be_released(
+  tmp_path,
+):
+  targets = np.array([10, _EOS])
+  metrics = evaluation.word_metrics(
+    targets, np.array([-100.0, -1.0]), np.zeros(2, bool), _STARTS
+  )
+  # exp(101) fits a float64 but not the float32 of TensorBoard.
+  assert metrics['word_perplexity'] == math.inf
+  release = tff.program.TensorBoardReleaseManager(tmp_path).release(metrics, 1)
+  asyncio.run(release)
 
 
 def test_no_words_give_no_figure():

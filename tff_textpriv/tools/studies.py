@@ -60,14 +60,12 @@ class Scale:
 
   Attributes:
     total_rounds: Rounds of every run.
-    clients_per_round: Users a round.
     vocab_size: Size of the vocabulary.
     model_size: `tiny`, `small` or `paper`.
     cross_data: A text file of another domain, for the cross-domain study.
   """
 
   total_rounds: int
-  clients_per_round: int
   vocab_size: int
   model_size: str
   cross_data: str

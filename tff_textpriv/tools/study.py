@@ -182,7 +182,6 @@ def _scale(
     cross_data = _other_domain(chosen, probe, folder)
   return studies.Scale(
     total_rounds=probe.run.total_rounds,
-    clients_per_round=probe.run.clients_per_round,
     vocab_size=probe.task_settings.vocab_size,
     model_size=probe.task_settings.model.split('_')[1],
     cross_data=cross_data or '',

@@ -114,10 +114,12 @@ def word_metrics(
   # The end of a post is no piece of its last word; an unknown word is never right.
   piece_is_right = (correct & ~is_unknown) | is_end
   word_is_right = np.logical_and.reduceat(piece_is_right, word_starts)
+  with np.errstate(over='ignore'):
+    # Infinite for a model that has diverged, rather than too large for TensorBoard.
+    perplexity = np.float32(np.exp(-log_likelihood.sum() / num_words))
   return {
     'word_accuracy': float(word_is_right.mean()),
-    # A model that has diverged has an infinite one, not one that overflows later.
-    'word_perplexity': float(np.float32(np.exp(-log_likelihood.sum() / num_words))),
+    'word_perplexity': float(perplexity),
     'tokens_per_word': float((~is_end).sum() / num_words),
     'oov_share': float(is_unknown.sum() / num_words),
     'num_words': num_words,
