@@ -11,6 +11,8 @@ _MODELS = [
   language_models.LstmLanguageModel(23, 6, 6, 2, tied=True),
   language_models.LstmLanguageModel(23, 6, 9, 1, tied=True),
   language_models.LstmLanguageModel(23, 6, 9, 2, tied=False),
+  language_models.GruLanguageModel(23, 6, 6, 2, tied=True),
+  language_models.GruLanguageModel(23, 6, 9, 1, tied=False),
 ]
 
 
@@ -93,6 +95,36 @@ def test_padding_does_not_count_in_the_loss():
     expected
   )
   assert float(language_models.next_token_loss(logits, np.zeros_like(targets))) == 0
+
+
+@pytest.mark.parametrize('tied', [True, False])
+@pytest.mark.parametrize('preset', ['gru_tiny', 'lstm_tiny', 'transformer_tiny'])
+def test_dropout_is_a_function_of_its_seed_and_leaves_evaluation_alone(preset, tied):
+  inputs, _ = _batch()
+  plain = language_models.build(preset, 23, tied)
+  model = language_models.build(preset, 23, tied, dropout=0.5)
+  weights = model.initial_weights(seed=3)
+  whole = plain.logits(weights, inputs)
+  np.testing.assert_array_equal(model.logits(weights, inputs), whole)
+  first, again, other = (
+    model.hidden(weights, inputs, dropout_seed=np.array([1, seed], np.int32)).numpy()
+    for seed in (1, 1, 2)
+  )
+  np.testing.assert_array_equal(first, again)
+  hidden = plain.hidden(weights, inputs)
+  assert np.abs(first - hidden).max() > 0.1 and np.abs(first - other).max() > 0.1
+  # The twin drops in the same places: the exported model can be trained on.
+  twin = model.to_keras(weights)
+  np.testing.assert_allclose(twin(inputs), whole, atol=1e-5)
+  assert np.abs(twin(inputs, training=True) - whole).max() > 0.1
+
+
+def test_the_gru_presets_have_the_widths_of_the_paper():
+  for name, width in (('small', 300), ('medium', 650), ('large', 1500)):
+    for tied in (True, False):
+      shapes = language_models.build(f'gru_{name}', 10_000, tied).weight_shapes
+      assert shapes[:2] == [(10_000, width), (width, 3 * width)]
+      assert ((width, 10_000) in shapes) != tied
 
 
 @pytest.mark.parametrize('tied', [True, False])

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.models import language_models
+from tff_textpriv.models import language_models, output_layer
 
 
 def from_language_model(
@@ -16,7 +16,8 @@ def from_language_model(
   """Makes the TFF model of next-token prediction.
 
   Batches are pairs of inputs and targets, each int32 [batch, time], padded at the
-  end; the model sees them without padding that all rows share. Training
+  end; the model sees them without padding that all rows share. The inputs of a model
+  with dropout are those of `batching.with_dropout_seeds`. Training
   metrics: `loss` (mean over all tokens), `num_tokens`, `num_examples` and
   `contributing_clients`, the clients that had data and whose update was finite
   (TFF drops the metrics of the others).
@@ -30,22 +31,36 @@ def from_language_model(
   """
 
   @tf.function
-  def predict_on_batch(weights, tokens, training):
-    del training  # There is no dropout.
+  def predict_on_batch(weights, inputs, training):
     trainable, _ = weights
-    return model.logits(trainable, language_models.trim(tokens))
+    tokens, seed = inputs, None
+    if model.dropout > 0:
+      tokens, seed = inputs['tokens'], inputs['dropout_seed'] if training else None
+    hidden = model.hidden(trainable, language_models.trim(tokens), seed)
+    # Not the logits: the loss computes them together with its gradient.
+    return (hidden, *model.output_layer(trainable))
 
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
-    return language_models.next_token_loss(output, language_models.trim(label))
+    hidden, kernel, bias = output
+    targets = language_models.trim(label)
+    mask = tf.cast(language_models.token_mask(targets), tf.bool)
+    return output_layer.masked_loss(
+      hidden, kernel, bias, targets, mask, tied=model.tied
+    )
 
   tokens_spec = tf.TensorSpec([None, None], tf.int32)
+  inputs_spec = tokens_spec
+  if model.dropout > 0:
+    inputs_spec = collections.OrderedDict(
+      dropout_seed=tf.TensorSpec([2], tf.int32), tokens=tokens_spec
+    )
   return tff.learning.models.FunctionalModel(
     initial_weights=(tuple(initial_weights), ()),
     predict_on_batch_fn=predict_on_batch,
     loss_fn=loss,
     metrics_fns=(_initial_metrics, _update_metrics, _finalize_metrics),
-    input_spec=(tokens_spec, tokens_spec),
+    input_spec=(inputs_spec, tokens_spec),
   )
 
 

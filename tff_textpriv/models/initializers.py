@@ -43,6 +43,15 @@ def lstm(rng: np.random.Generator, width: int, units: int) -> list[np.ndarray]:
   ]
 
 
+def gru(rng: np.random.Generator, width: int, units: int) -> list[np.ndarray]:
+  """Draws a GRU layer: kernel, recurrent kernel, zero biases [2, 3 * units]."""
+  return [
+    glorot_uniform(rng, width, 3 * units),
+    orthogonal(rng, units, 3 * units),
+    np.zeros((2, 3 * units), np.float32),
+  ]
+
+
 def normalization(width: int) -> list[np.ndarray]:
   """Returns a layer normalisation that changes nothing yet: scale 1 and shift 0."""
   return [np.ones(width, np.float32), np.zeros(width, np.float32)]

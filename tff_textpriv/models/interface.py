@@ -29,10 +29,12 @@ class LanguageModel(abc.ABC):
   Attributes:
     vocab_size: The number of token ids.
     tied: Whether the embedding is the output layer too.
+    dropout: The share of units that training drops.
   """
 
   vocab_size: int
   tied: bool = dataclasses.field(kw_only=True)
+  dropout: float = dataclasses.field(default=0.0, kw_only=True)
 
   @property
   @abc.abstractmethod
@@ -74,10 +76,20 @@ class LanguageModel(abc.ABC):
     """
 
   @abc.abstractmethod
-  def logits(self, weights: Weights, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns the logits [batch, time, vocab] of each position's next token.
+  def hidden(
+    self, weights: Weights, tokens: tf.Tensor, dropout_seed: tf.Tensor | None = None
+  ) -> tf.Tensor:
+    """Returns what the output layer reads [batch, time, width].
 
     A position depends on no later one, so padding at the end of a row is harmless.
+
+    Args:
+      weights: The weights, in order.
+      tokens: Integer tensor [batch, time].
+      dropout_seed: Decides which units are dropped, int32 [2]; none if `None`.
+
+    Returns:
+      Float tensor [batch, time, width].
     """
 
   @abc.abstractmethod
@@ -90,6 +102,21 @@ class LanguageModel(abc.ABC):
     Returns:
       A model of standard Keras layers only, which loads without this package.
     """
+
+  def logits(self, weights: Weights, tokens: tf.Tensor) -> tf.Tensor:
+    """Returns the logits [batch, time, vocab] of each position's next token."""
+    return self.score(weights, self.hidden(weights, tokens))
+
+  def score(self, weights: Weights, hidden: tf.Tensor) -> tf.Tensor:
+    """Turns what the output layer reads [batch, time, width] into logits."""
+    kernel, bias = self.output_layer(weights)
+    if self.tied:
+      return tf.einsum('bte,ve->btv', hidden, kernel) + bias
+    return tf.tensordot(hidden, kernel, 1) + bias
+
+  def output_layer(self, weights: Weights) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the output layer's kernel, tied the embedding itself, and its bias."""
+    return weights[0 if self.tied else -2], weights[-1]
 
   @property
   def num_parameters(self) -> int:
@@ -105,26 +132,6 @@ class LanguageModel(abc.ABC):
   def resized(self, vocab_size: int) -> Self:
     """Returns the same model for a vocabulary of another size."""
     return dataclasses.replace(self, vocab_size=vocab_size)
-
-
-def output_logits(
-  hidden: tf.Tensor, embedding: tf.Tensor, output_weights: Weights
-) -> tf.Tensor:
-  """Scores every token as the next one.
-
-  Args:
-    hidden: Float tensor [batch, time, width].
-    embedding: The input embedding [vocab, width].
-    output_weights: The weights after the hidden layers: the output kernel, if
-      untied, and the output bias.
-
-  Returns:
-    Logits [batch, time, vocab].
-  """
-  *kernel, bias = output_weights
-  if kernel:
-    return tf.tensordot(hidden, kernel[0], 1) + bias
-  return tf.einsum('bte,ve->btv', hidden, embedding) + bias
 
 
 def untie(model: LanguageModel, weights: Weights) -> list[np.ndarray]:

@@ -3,25 +3,30 @@
 import tensorflow as tf
 
 from tff_textpriv.models import presets
+from tff_textpriv.models.gru_lm import GruLanguageModel
 from tff_textpriv.models.interface import LanguageModel
 from tff_textpriv.models.lstm_lm import LstmLanguageModel
 from tff_textpriv.models.transformer_lm import TransformerLanguageModel
 from tff_textpriv.text import tokenizers
 
 PRESETS = presets.PRESETS
+_CELLS = {'lstm': LstmLanguageModel, 'gru': GruLanguageModel}
 
 
-def build(preset: str, vocab_size: int, tied: bool) -> LanguageModel:
+def build(
+  preset: str, vocab_size: int, tied: bool, dropout: float = 0.0
+) -> LanguageModel:
   """Makes the language model of a preset's name for a vocabulary's size."""
   size = presets.SIZES[preset]
   width, inner_width = size.tied if tied else size.untied
-  if isinstance(size, presets.LstmSize):
-    return LstmLanguageModel(
+  if isinstance(size, presets.RecurrentSize):
+    return _CELLS[size.cell](
       vocab_size=vocab_size,
       embedding_size=width,
       hidden_size=inner_width,
       num_layers=size.num_layers,
       tied=tied,
+      dropout=dropout,
     )
   return TransformerLanguageModel(
     vocab_size=vocab_size,
@@ -30,6 +35,7 @@ def build(preset: str, vocab_size: int, tied: bool) -> LanguageModel:
     num_heads=size.num_heads,
     num_layers=size.num_layers,
     tied=tied,
+    dropout=dropout,
   )
 
 

@@ -77,92 +77,144 @@ def gru(
 
 
 class _LstmCell:
-  """One step of an LSTM, there and back."""
+  """One step of an LSTM, there and back.
+
+  A time loop spends most of its time on starting small operations, so that what
+  does not depend on the step before is done for all steps at once.
+  """
 
   has_recurrent_bias = False
+  # How many gradients [batch, units] a step of the way back keeps.
+  num_gradients = 4
 
   def forward(
     self, projected: tf.Tensor, inner: tf.Tensor, state: _State
   ) -> tuple[_State, tf.Tensor]:
-    """Returns the next state, and the gates for the way back [batch, 4 * units].
+    """Returns the next state, and what to keep for the way back [batch, 4 * units].
 
     Args:
       projected: The step's input times the kernel [batch, 4 * units].
       inner: The state h times the recurrent kernel [batch, 4 * units].
       state: The state (h, c).
     """
-    i, f, g, o = tf.split(projected + inner, 4, axis=1)
-    i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
-    c = f * state[1] + i * g
-    return (o * tf.tanh(c), c), tf.concat([i, f, g, o], axis=1)
+    gates = projected + inner
+    i, f, g, o = tf.split(gates, 4, axis=1)
+    c = tf.sigmoid(f) * state[1] + tf.sigmoid(i) * tf.tanh(g)
+    return (tf.sigmoid(o) * tf.tanh(c), c), gates
 
-  def backward(
-    self, kept: tf.Tensor, before: _State, after: _State, d_after: _State
-  ) -> tuple[tf.Tensor, tf.Tensor, _State]:
-    """Returns gradients: of the step, of `inner`, of `before` other than by `inner`.
+  def factors(
+    self,
+    projected: tf.Tensor,
+    kept: tf.Tensor,
+    before: _State,
+    after: _State,
+    keep: tf.Tensor | None,
+  ) -> tuple[tf.Tensor, ...]:
+    """Returns what `backward` multiplies gradients with, for all steps at once.
 
     Args:
-      kept: What `forward` kept.
-      before: The state before the step.
-      after: The state after it.
-      d_after: The gradient of that state.
+      projected: The inputs times the kernel [time, batch, 4 * units].
+      kept: What `forward` kept, all steps [time, batch, 4 * units].
+      before: The states before the steps, [time, batch, units] each.
+      after: The states after them.
+      keep: 1 where a step is read and 0 where it is not [time, batch, 1], or `None`.
     """
-    i, f, g, o = tf.split(kept, 4, axis=1)
-    d_h, d_c = d_after
+    del projected  # The gates have it.
+    i, f, g, o = tf.split(kept, 4, axis=-1)
+    i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
     tanh_c = tf.tanh(after[1])
-    d_c = d_c + d_h * o * (1 - tanh_c**2)
-    d_step = tf.concat(
+    c_by_h = o * (1 - tanh_c**2)
+    step_by_state = tf.concat(
       [
-        d_c * g * i * (1 - i),
-        d_c * before[1] * f * (1 - f),
-        d_c * i * (1 - g**2),
-        d_h * tanh_c * o * (1 - o),
+        g * i * (1 - i),
+        before[1] * f * (1 - f),
+        i * (1 - g**2),
+        tanh_c * o * (1 - o),
       ],
-      axis=1,
+      axis=-1,
     )
-    return d_step, d_step, (tf.zeros_like(d_h), d_c * f)
+    if keep is None:
+      return c_by_h, step_by_state, f
+    return c_by_h * keep, step_by_state * keep, f * keep + (1 - keep), 1 - keep
 
-  def split(self, d_steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits the gradients of all steps into those of `projected` and `inner`."""
-    return d_steps, d_steps
+  def backward(
+    self, factors: tuple[tf.Tensor, ...], d_after: _State
+  ) -> tuple[tf.Tensor, tf.Tensor, _State]:
+    """Returns gradients: to keep, of `inner`, of the state other than by `inner`.
+
+    Args:
+      factors: The step's.
+      d_after: The gradient of the state after the step.
+    """
+    c_by_h, step_by_state, f, *skipped = factors
+    d_h, d_c = d_after
+    d_c = d_c + d_h * c_by_h
+    d_gates = tf.concat([d_c, d_c, d_c, d_h], axis=1) * step_by_state
+    d_h = skipped[0] * d_h if skipped else None
+    return d_gates, d_gates, (d_h, d_c * f)
+
+  def finish(
+    self, d_kept: tf.Tensor, factors: tuple[tf.Tensor, ...]
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients of `projected` and of `inner`, for all steps at once."""
+    del factors  # All is done.
+    return d_kept, d_kept
 
 
 class _GruCell:
   """One step of a GRU, there and back; see `_LstmCell`."""
 
   has_recurrent_bias = True
+  num_gradients = 1
 
   def forward(
     self, projected: tf.Tensor, inner: tf.Tensor, state: _State
   ) -> tuple[_State, tf.Tensor]:
-    """Returns the next state, and what the way back needs [batch, 4 * units]."""
+    """Returns the next state, and what to keep for the way back [batch, 3 * units]."""
     x_z, x_r, x_h = tf.split(projected, 3, axis=1)
     inner_z, inner_r, inner_h = tf.split(inner, 3, axis=1)
+    z = tf.sigmoid(x_z + inner_z)
+    candidate = tf.tanh(x_h + tf.sigmoid(x_r + inner_r) * inner_h)
+    return (candidate + z * (state[0] - candidate),), inner
+
+  def factors(
+    self,
+    projected: tf.Tensor,
+    kept: tf.Tensor,
+    before: _State,
+    after: _State,
+    keep: tf.Tensor | None,
+  ) -> tuple[tf.Tensor, ...]:
+    """Returns what `backward` multiplies gradients with, for all steps at once."""
+    del after  # The gates say it all.
+    x_z, x_r, x_h = tf.split(projected, 3, axis=-1)
+    inner_z, inner_r, inner_h = tf.split(kept, 3, axis=-1)
     z, r = tf.sigmoid(x_z + inner_z), tf.sigmoid(x_r + inner_r)
     candidate = tf.tanh(x_h + r * inner_h)
-    h = z * state[0] + (1 - z) * candidate
-    return (h,), tf.concat([z, r, candidate, inner_h], axis=1)
+    z_by_h = (before[0] - candidate) * z * (1 - z)
+    candidate_by_h = (1 - z) * (1 - candidate**2)
+    r_by_h = candidate_by_h * inner_h * r * (1 - r)
+    projected_by_h = tf.concat([z_by_h, r_by_h, candidate_by_h], axis=-1)
+    inner_by_h = tf.concat([z_by_h, r_by_h, candidate_by_h * r], axis=-1)
+    if keep is None:
+      return inner_by_h, z, projected_by_h
+    return inner_by_h * keep, z * keep + (1 - keep), projected_by_h * keep
 
   def backward(
-    self, kept: tf.Tensor, before: _State, after: _State, d_after: _State
+    self, factors: tuple[tf.Tensor, ...], d_after: _State
   ) -> tuple[tf.Tensor, tf.Tensor, _State]:
-    """Returns gradients: of the step, of `inner`, of `before` other than by `inner`."""
-    del after  # The gates say it all.
-    z, r, candidate, inner_h = tf.split(kept, 4, axis=1)
+    """Returns gradients: to keep, of `inner`, of the state other than by `inner`."""
+    inner_by_h, z, _ = factors
     (d_h,) = d_after
-    d_z = d_h * (before[0] - candidate) * z * (1 - z)
-    d_candidate = d_h * (1 - z) * (1 - candidate**2)
-    d_r = d_candidate * inner_h * r * (1 - r)
-    d_step = tf.concat([d_z, d_r, d_candidate, d_candidate * r], axis=1)
-    return d_step, self.split(d_step)[1], (d_h * z,)
+    return d_h, tf.tile(d_h, [1, 3]) * inner_by_h, (d_h * z,)
 
-  def split(self, d_steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits the gradients of all steps into those of `projected` and `inner`."""
-    d_z, d_r, d_candidate, d_inner_h = tf.split(d_steps, 4, axis=-1)
-    return (
-      tf.concat([d_z, d_r, d_candidate], axis=-1),
-      tf.concat([d_z, d_r, d_inner_h], axis=-1),
-    )
+  def finish(
+    self, d_kept: tf.Tensor, factors: tuple[tf.Tensor, ...]
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the gradients of `projected` and of `inner`, for all steps at once."""
+    inner_by_h, _, projected_by_h = factors
+    d_h = tf.tile(d_kept, [1, 1, 3])
+    return d_h * projected_by_h, d_h * inner_by_h
 
 
 def _run(
@@ -195,34 +247,34 @@ def _run(
 def _recurrence(cell, keep, projected, recurrent_kernel, recurrent_bias, first):
   """The time loop and its gradient; time-major, see `_run`."""
   num_steps = tf.shape(projected)[0]
-  units = recurrent_kernel.shape[0]
+  units, gates_width = recurrent_kernel.shape
 
   def array(width):
     shape = [first[0].shape[0], width]
     return tf.TensorArray(projected.dtype, num_steps, element_shape=shape)
 
-  def forward_step(step, state, states_kept, gates_kept):
+  def forward_step(step, state, all_states, all_kept):
     inner = tf.matmul(state[0], recurrent_kernel)
     if cell.has_recurrent_bias:
       inner += recurrent_bias
-    new, gates = cell.forward(projected[step], inner, state)
+    new, kept = cell.forward(projected[step], inner, state)
     if keep is not None:
       new = tuple(
         keep[step] * now + (1 - keep[step]) * before
         for now, before in zip(new, state, strict=True)
       )
-    states_kept = tuple(
-      kept.write(step, part) for kept, part in zip(states_kept, new, strict=True)
+    all_states = tuple(
+      states.write(step, part) for states, part in zip(all_states, new, strict=True)
     )
-    return step + 1, new, states_kept, gates_kept.write(step, gates)
+    return step + 1, new, all_states, all_kept.write(step, kept)
 
-  _, last, states_kept, gates_kept = tf.while_loop(
+  _, last, all_states, all_kept = tf.while_loop(
     lambda step, *_: step < num_steps,
     forward_step,
-    (0, first, tuple(array(units) for _ in first), array(4 * units)),
+    (0, first, tuple(array(units) for _ in first), array(gates_width)),
   )
-  gates_kept = gates_kept.stack()
-  after = tuple(kept.stack() for kept in states_kept)
+  all_kept = all_kept.stack()
+  after = tuple(states.stack() for states in all_states)
   outputs = after[0]
 
   def gradient(d_outputs, *d_last):
@@ -231,36 +283,31 @@ def _recurrence(cell, keep, projected, recurrent_kernel, recurrent_bias, first):
       tf.concat([start[tf.newaxis], states[:-1]], axis=0)[:num_steps]
       for start, states in zip(first, after, strict=True)
     )
+    factors = cell.factors(projected, all_kept, before, after, keep)
+    # Products with a transposed matrix are slow where the other one has few rows.
+    transposed_kernel = tf.transpose(recurrent_kernel)
 
-    def backward_step(step, d_state, d_steps):
-      d_state = (d_state[0] + d_outputs[step], *d_state[1:])
-      d_new, d_skipped = d_state, None
-      if keep is not None:
-        d_new = tuple(keep[step] * part for part in d_state)
-        d_skipped = tuple((1 - keep[step]) * part for part in d_state)
-      d_step, d_inner, d_before = cell.backward(
-        gates_kept[step],
-        tuple(states[step] for states in before),
-        tuple(states[step] for states in after),
-        d_new,
+    def backward_step(step, d_state, all_d_kept):
+      d_after = (d_state[0] + d_outputs[step], *d_state[1:])
+      d_kept, d_inner, (d_h, *d_others) = cell.backward(
+        tuple(factor[step] for factor in factors), d_after
       )
-      d_h = d_before[0] + tf.matmul(d_inner, recurrent_kernel, transpose_b=True)
-      d_state = (d_h, *d_before[1:])
-      if d_skipped is not None:
-        d_state = tuple(a + b for a, b in zip(d_state, d_skipped, strict=True))
-      return step - 1, d_state, d_steps.write(step, d_step)
+      d_h_by_inner = tf.matmul(d_inner, transposed_kernel)
+      d_h = d_h_by_inner if d_h is None else d_h + d_h_by_inner
+      return step - 1, (d_h, *d_others), all_d_kept.write(step, d_kept)
 
-    _, d_first, d_steps = tf.while_loop(
+    _, d_first, all_d_kept = tf.while_loop(
       lambda step, *_: step >= 0,
       backward_step,
-      (num_steps - 1, tuple(d_last), array(4 * units)),
+      (num_steps - 1, tuple(d_last), array(cell.num_gradients * units)),
     )
-    d_projected, d_inner = cell.split(d_steps.stack())
-    d_inner = tf.reshape(d_inner, [-1, recurrent_kernel.shape[1]])
+    d_projected, d_inner = cell.finish(all_d_kept.stack(), factors)
+    d_inner = tf.reshape(d_inner, [-1, gates_width])
     d_recurrent_kernel = tf.matmul(
       tf.reshape(before[0], [-1, units]), d_inner, transpose_a=True
     )
-    return d_projected, d_recurrent_kernel, tf.reduce_sum(d_inner, 0), *d_first
+    d_recurrent_bias = tf.reduce_sum(d_inner, axis=0)
+    return d_projected, d_recurrent_kernel, d_recurrent_bias, *d_first
 
   return (outputs, *last), gradient
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_textpriv.models import initializers, interface
+from tff_textpriv.models.dropout import Dropout
 
 _EPSILON = 1e-5
 # What takes a later token out of a softmax, as in Keras's attention.
@@ -123,11 +124,16 @@ class TransformerLanguageModel(interface.LanguageModel):
       new_caches.append((keys, values))
       return _attention(queries, keys[:, :, :reach], values[:, :, :reach], mask)
 
-    logits = self._run(weights, tokens, positions, attend)
-    return logits, (tuple(new_caches), num_read + time)
+    hidden = self._run(weights, tokens, positions, attend, Dropout(0.0, None))
+    return self.score(weights, hidden), (tuple(new_caches), num_read + time)
 
-  def logits(self, weights: interface.Weights, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns the logits [batch, time, vocab] of each position's next token."""
+  def hidden(
+    self,
+    weights: interface.Weights,
+    tokens: tf.Tensor,
+    dropout_seed: tf.Tensor | None = None,
+  ) -> tf.Tensor:
+    """Returns what the output layer reads; see `LanguageModel.hidden`."""
     positions = tf.range(tf.shape(tokens)[1])
     mask = _causal_mask(positions, tf.shape(tokens)[1])
 
@@ -135,7 +141,8 @@ class TransformerLanguageModel(interface.LanguageModel):
       del layer  # There is no cache.
       return _attention(queries, keys, values, mask)
 
-    return self._run(weights, tokens, positions, attend)
+    dropout = Dropout(self.dropout, dropout_seed)
+    return self._run(weights, tokens, positions, attend, dropout)
 
   def to_keras(self, weights: interface.Weights | None = None) -> tf.keras.Model:
     """Builds the Keras twin; see `LanguageModel.to_keras`."""
@@ -153,15 +160,17 @@ class TransformerLanguageModel(interface.LanguageModel):
         layers.Concatenate()([tf.sin(angles), tf.cos(angles)]),
       ]
     )
+    hidden = layers.Dropout(self.dropout)(hidden)
     for _ in range(self.num_layers):
       normal = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
       attended = layers.MultiHeadAttention(self.num_heads, self._head_size)(
         normal, normal, use_causal_mask=True
       )
-      hidden = layers.Add()([hidden, attended])
+      hidden = layers.Add()([hidden, layers.Dropout(self.dropout)(attended)])
       normal = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
       inner = layers.Dense(self.feed_forward_size, activation='gelu')(normal)
-      hidden = layers.Add()([hidden, layers.Dense(self.width)(inner)])
+      inner = layers.Dropout(self.dropout)(layers.Dense(self.width)(inner))
+      hidden = layers.Add()([hidden, inner])
     hidden = layers.LayerNormalization(epsilon=_EPSILON)(hidden)
     logits = layers.Dense(self.vocab_size, name='logits')(hidden)
     model = tf.keras.Model(tokens, logits)
@@ -188,7 +197,7 @@ class TransformerLanguageModel(interface.LanguageModel):
       kept += [output_kernel.reshape(*heads, self.width), *rest]
     return kept + values
 
-  def _run(self, weights, tokens, positions, attend):
+  def _run(self, weights, tokens, positions, attend, dropout):
     """Runs all layers.
 
     Args:
@@ -197,14 +206,15 @@ class TransformerLanguageModel(interface.LanguageModel):
       positions: Their places in the text, [time] or [batch, time].
       attend: Joins positions: takes the layer's number and its queries, keys
         and values, each [batch, heads, time, head size], and returns their shape.
+      dropout: Drops units of the embedding and of what each sub-layer adds.
 
     Returns:
-      Logits [batch, time, vocab].
+      What the output layer reads [batch, time, width].
     """
     remaining = iter(weights)
     embedding = next(remaining)
     hidden = tf.gather(embedding, tokens) * math.sqrt(self.width)
-    hidden += self._waves(positions)
+    hidden = dropout(hidden + self._waves(positions))
     batch_size, time = tf.unstack(tf.shape(tokens))
     for layer in range(self.num_layers):
       parts = tf.reshape(
@@ -214,11 +224,10 @@ class TransformerLanguageModel(interface.LanguageModel):
       attended = attend(layer, *tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4])))
       attended = tf.transpose(attended, [0, 2, 1, 3])
       attended = tf.reshape(attended, [batch_size, time, self.width])
-      hidden += _dense(attended, remaining)
+      hidden += dropout(_dense(attended, remaining))
       inner = tf.nn.gelu(_dense(_normalize(hidden, remaining), remaining))
-      hidden += _dense(inner, remaining)
-    hidden = _normalize(hidden, remaining)
-    return interface.output_logits(hidden, embedding, list(remaining))
+      hidden += dropout(_dense(inner, remaining))
+    return _normalize(hidden, remaining)
 
   def _waves(self, positions: tf.Tensor) -> tf.Tensor:
     """Encodes positions of any shape as sines and cosines [..., width]."""

@@ -1,0 +1,141 @@
+"""Clients' data sets handed to TFF as stacked tensors.
+
+TFF sends a client's data set as a serialized tf.data graph, which costs several
+milliseconds a client on either side, more than a small model's training step. Here a
+client's batches, which all have one shape, travel as tensors with a leading axis of
+batches, and become a data set inside the client's own computation. The data set is
+marked as needing none of tf.data's optimizations, which take longer than reading it.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+import tree
+
+
+class NextRound:
+  """Runs `next` of a learning process on batches; same results, less overhead."""
+
+  def __init__(self, process: tff.learning.templates.LearningProcess):
+    """Traces the computation.
+
+    Args:
+      process: A process whose clients' data are structures of sequences.
+    """
+    state_type, data_type = process.next.type_signature.parameter
+    self._member_type = data_type.member
+
+    @tff.tensorflow.computation(_stacked_type(data_type.member))
+    def unstack(stacked):
+      return _datasets(stacked, data_type.member)
+
+    @tff.federated_computation(
+      state_type, tff.FederatedType(_stacked_type(data_type.member), tff.CLIENTS)
+    )
+    def next_round(state, stacked):
+      return process.next(state, tff.federated_map(unstack, stacked))
+
+    self._next_round = next_round
+
+  def __call__(
+    self, state: Any, cohort: Sequence[Any]
+  ) -> tff.learning.templates.LearningProcessOutput:
+    """Runs a round.
+
+    Args:
+      state: The server state.
+      cohort: What `next` takes: a client's data are lists of batches, in the
+        structure of the process's type; the batches of a list have one shape.
+
+    Returns:
+      What `next` returns.
+    """
+    return self._next_round(state, [_stack(data, self._member_type) for data in cohort])
+
+
+def _stacked_type(data_type: tff.Type) -> tff.Type:
+  """Returns a type with tensors [batches, ...] for each sequence of batches."""
+  if isinstance(data_type, tff.SequenceType):
+    return _with_leading_axis(data_type.element)
+  return tff.StructType(
+    [
+      (name, _stacked_type(part))
+      for name, part in tff.structure.iter_elements(data_type)
+    ]
+  )
+
+
+def _with_leading_axis(element_type: tff.Type) -> tff.Type:
+  if isinstance(element_type, tff.TensorType):
+    return tff.TensorType(element_type.dtype, [None, *element_type.shape])
+  return tff.StructType(
+    [
+      (name, _with_leading_axis(part))
+      for name, part in tff.structure.iter_elements(element_type)
+    ]
+  )
+
+
+def _stack(data: Any, data_type: tff.Type) -> Any:
+  """Stacks each list of batches in a client's data; see `_stacked_type`."""
+  if isinstance(data_type, tff.SequenceType):
+    if not data:
+      return _no_batches(data_type.element)
+    return tree.map_structure(lambda *parts: np.stack(parts), *data)
+  return [
+    _stack(part, part_type)
+    for part, (_, part_type) in zip(
+      data, tff.structure.iter_elements(data_type), strict=True
+    )
+  ]
+
+
+def _no_batches(element_type: tff.Type) -> Any:
+  """Returns zero batches of a type; axes of unknown length have none either."""
+  if isinstance(element_type, tff.TensorType):
+    shape = [0, *(length or 0 for length in element_type.shape)]
+    return np.zeros(shape, element_type.dtype)
+  parts = [
+    (name, _no_batches(part))
+    for name, part in tff.structure.iter_elements(element_type)
+  ]
+  return _container(parts)
+
+
+def _datasets(stacked: Any, data_type: tff.Type) -> Any:
+  """Turns stacked tensors into the data sets of a type, inside a TFF graph."""
+  if isinstance(data_type, tff.SequenceType):
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    tensors = _containers(stacked, data_type.element)
+    return tf.data.Dataset.from_tensor_slices(tensors).with_options(options)
+  return _container(
+    [
+      (name, _datasets(stacked[i], part))
+      for i, (name, part) in enumerate(tff.structure.iter_elements(data_type))
+    ]
+  )
+
+
+def _containers(value: Any, value_type: tff.Type) -> Any:
+  """Turns a value in a TFF graph into nested tuples and ordered dictionaries."""
+  if isinstance(value_type, tff.TensorType):
+    return value
+  return _container(
+    [
+      (name, _containers(value[i] if name is None else value[name], part))
+      for i, (name, part) in enumerate(tff.structure.iter_elements(value_type))
+    ]
+  )
+
+
+def _container(parts: Sequence[tuple[str | None, Any]]) -> Any:
+  """Returns an ordered dictionary of named parts, or a tuple of unnamed ones."""
+  if all(name is None for name, _ in parts):
+    return tuple(part for _, part in parts)
+  return collections.OrderedDict(parts)
