@@ -12,13 +12,16 @@ $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
   exit 1; }
 endef
 
-.PHONY: help demo test lint unit format lock clean
+PEERS := build/peers
+
+.PHONY: help demo test lint unit format lock clean benchmark-peers
 
 help:
 	@echo 'make demo    install into .venv and watch a private language model train'
 	@echo 'make test    install into .venv and run linters and tests'
 	@echo 'make lint    only the linters;  make unit  only the tests;  make format'
 	@echo 'make lock    resolve the requirements anew into requirements.lock'
+	@echo 'make benchmark-peers   install what benchmarks/speed.py compares with'
 
 $(INSTALLED): requirements.lock setup.py
 	@$(check-python)
@@ -58,6 +61,15 @@ lock:
 	    --python-platform x86_64-manylinux_2_31 --generate-hashes --no-header \
 	    --no-annotate; } > build/requirements.lock
 	mv build/requirements.lock requirements.lock
+
+# In an environment of its own: PyTorch and TensorFlow want different packages.
+benchmark-peers: $(PEERS)/.installed
+
+$(PEERS)/.installed: benchmarks/peers.txt
+	@$(check-python)
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet -r benchmarks/peers.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build

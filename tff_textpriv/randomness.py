@@ -26,3 +26,10 @@ def generator(seed: int, purpose: str, *indices: int | str) -> np.random.Generat
     zlib.crc32(index.encode()) if isinstance(index, str) else index for index in indices
   ]
   return np.random.default_rng(key)
+
+
+def client_seed(seed: int, round_number: int, client_id: str) -> np.ndarray:
+  """Returns the seed of a client's own random numbers in a round, int32 [2]."""
+  limits = np.iinfo(np.int32)
+  rng = generator(seed, 'client', round_number, client_id)
+  return rng.integers(limits.min, limits.max, 2, np.int32, endpoint=True)

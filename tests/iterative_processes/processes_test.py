@@ -8,13 +8,19 @@ import tensorflow as tf
 import tensorflow_federated as tff
 import tree
 
+from tff_textpriv import randomness
 from tff_textpriv.datasets import batching
 from tff_textpriv.iterative_processes import fed_prox, learning_model, registry
 from tff_textpriv.models import language_models
-from tff_textpriv.privacy import plans
+from tff_textpriv.privacy import local, local_gaussian, plans
 
 _MODEL = language_models.LstmLanguageModel(30, 8, 8, 1, tied=True)
 _INITIAL = _MODEL.initial_weights(0)
+_LANGUAGE_MODEL_ALGORITHMS = [
+  name
+  for name, algorithm in registry.ALGORITHMS.items()
+  if 'language_model' in algorithm.kinds
+]
 
 
 def _plan(**changes) -> plans.CentralDpPlan:
@@ -50,6 +56,26 @@ def _build(name, plan=None, **settings):
   algorithm = registry.ALGORITHMS[name]
   model = learning_model.from_language_model(_MODEL, _INITIAL)
   return algorithm.build(model, algorithm.settings(**settings), plan, seed=0)
+
+
+def _plan_of(name):
+  """A plan of the kind that the algorithm needs."""
+  privacy = registry.ALGORITHMS[name].privacy
+  if privacy is None:
+    return None
+  if privacy is local.LocalPrivacySettings:
+    return local.make_plan(privacy(), _MODEL.num_parameters)
+  if privacy is local_gaussian.LocalGaussianSettings:
+    return privacy().plan()
+  return _plan(clip=0.5, noise_multiplier=1.0)
+
+
+def _data_of(name, clients):
+  """What the algorithm's clients hold: batches, or batches and a seed."""
+  if not registry.ALGORITHMS[name].client_seeds:
+    return clients
+  seeds = [randomness.client_seed(0, 1, f'user {i}') for i in range(len(clients))]
+  return [(batches, [seed]) for batches, seed in zip(clients, seeds, strict=True)]
 
 
 def _train(process, clients, rounds=2):
@@ -122,17 +148,14 @@ def test_fed_sgd_equals_one_step_on_the_mean_gradient(tff_runtime):
   assert _distance(sgd, average) < 1e-6
 
 
-@pytest.mark.parametrize('name', list(registry.ALGORITHMS))
+@pytest.mark.parametrize('name', _LANGUAGE_MODEL_ALGORITHMS)
 def test_a_process_keeps_its_state_type_and_reports_its_metrics(tff_runtime, name):
-  plan = (
-    _plan(clip=0.5, noise_multiplier=1.0) if registry.ALGORITHMS[name].privacy else None
-  )
-  process = _build(name, plan)
+  process = _build(name, _plan_of(name))
   assert isinstance(process, tff.learning.templates.LearningProcess)
   state_type = process.initialize.type_signature.result
   assert process.next.type_signature.parameter[0] == state_type
   clients = _clients()
-  _, metrics = _train(process, clients, rounds=1)
+  _, metrics = _train(process, _data_of(name, clients), rounds=1)
   train = metrics['client_work']['train']
   assert train['contributing_clients'] == 5
   assert train['num_examples'] == sum(
@@ -144,14 +167,12 @@ def test_a_process_keeps_its_state_type_and_reports_its_metrics(tff_runtime, nam
   assert train['loss'] == pytest.approx(np.log(30), rel=0.1)
 
 
-@pytest.mark.parametrize('name', list(registry.ALGORITHMS))
+@pytest.mark.parametrize('name', _LANGUAGE_MODEL_ALGORITHMS)
 def test_an_empty_cohort_leaves_the_model_finite(tff_runtime, name):
-  plan = (
-    _plan(clip=0.5, noise_multiplier=1.0) if registry.ALGORITHMS[name].privacy else None
-  )
+  plan = _plan_of(name)
   weights, _ = _train(_build(name, plan), [], rounds=2)
   assert all(np.isfinite(weight).all() for weight in weights)
-  if plan is None:
+  if not isinstance(plan, plans.CentralDpPlan):
     assert _distance(weights, _INITIAL) == 0
 
 

@@ -18,7 +18,7 @@ from tff_textpriv.models import language_models
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy import mechanism, plans
 from tff_textpriv.runtime import cohorts, execution, worker_process
-from tff_textpriv.training import checkpoints
+from tff_textpriv.training import checkpoints, selection
 from tff_textpriv.training import program as program_lib
 
 _USERS = [f'user {i}' for i in range(8)]
@@ -222,6 +222,55 @@ def test_a_run_that_crashed_and_was_resumed_equals_an_undisturbed_one(
     assert len(_rows(tmp_path)) == when - 1
   resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
   resumed.assert_equals(undisturbed)
+
+
+def test_the_best_weights_of_a_crashed_run_are_those_of_an_undisturbed_one(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  # A perplexity that is least, and below the target, after the second round.
+  seen: dict[int, list[np.ndarray]] = {}
+  perplexities = [9.0, 4.0, 6.0, 5.0, 7.0]
+
+  def evaluate(weights):
+    for number, state_weights in enumerate(weights_by_round, start=1):
+      if np.array_equal(weights[0], state_weights[0]):
+        seen[number] = weights
+        return {'token_perplexity': perplexities[number - 1]}
+    raise AssertionError('weights of no round of the undisturbed run')
+
+  weights_by_round: list[list[np.ndarray]] = []
+
+  def remember(weights):
+    weights_by_round.append([weight.copy() for weight in weights])
+    return {'token_perplexity': perplexities[len(weights_by_round) - 1]}
+
+  choosing = dataclasses.replace(
+    program,
+    rounds_per_eval=1,
+    rounds_per_checkpoint=4,
+    selection=selection.Selection('best_validation', target=5.0),
+    evaluate=remember,
+  )
+  whole = _train(choosing, tmp_path / 'whole', tff_runtime)
+  assert (whole.selected_round, whole.target_round) == (2, 2)
+  np.testing.assert_array_equal(whole.selected_weights[0], weights_by_round[1][0])
+  np.testing.assert_array_equal(whole.weights[0], undisturbed.outcome.weights[0])
+  assert not np.array_equal(whole.selected_weights[0], whole.weights[0])
+
+  choosing = dataclasses.replace(choosing, evaluate=evaluate)
+  for when in (3, 5):
+    # The best round is lost with the first crash, and in the checkpoint at the second.
+    crashing = dataclasses.replace(choosing, client_data=_at_round(when, _crash))
+    with pytest.raises(_CrashError):
+      _train(crashing, tmp_path / 'crashed', tff_runtime)
+  seen.clear()
+  resumed = _train(choosing, tmp_path / 'crashed', tff_runtime)
+  assert list(seen) == [5]
+  assert (resumed.selected_round, resumed.target_round) == (2, 2)
+  for ours, theirs in zip(
+    resumed.selected_weights, whole.selected_weights, strict=True
+  ):
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_signal_ends_the_run_after_its_round_and_it_can_go_on(

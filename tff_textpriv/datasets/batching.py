@@ -1,5 +1,6 @@
 """A user's posts as the batches that one local training pass sees."""
 
+import collections
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -79,6 +80,30 @@ def training_batches(
       rows = [examples[i] for i in order[start : start + batch_size]]
       batches.append(pad(rows, *shape))
   return batches
+
+
+def with_dropout_seeds(
+  batches: Sequence[Batch], rng: np.random.Generator
+) -> list[tuple[collections.OrderedDict[str, np.ndarray], np.ndarray]]:
+  """Adds a seed to the inputs of each batch, for models with dropout.
+
+  Args:
+    batches: Inputs and targets.
+    rng: Draws the seeds.
+
+  Returns:
+    The batches, whose inputs are ordered dictionaries of `dropout_seed`, int32 [2],
+    and `tokens`, int32 [batch, time].
+  """
+  return [
+    (
+      collections.OrderedDict(
+        dropout_seed=rng.integers(0, 2**31, 2, np.int32), tokens=inputs
+      ),
+      targets,
+    )
+    for inputs, targets in batches
+  ]
 
 
 def evaluation_batches(

@@ -10,13 +10,14 @@ from tff_textpriv.text.normalize import normalize
 _HEADING = re.compile(r'(= )+[^=].* =')
 
 
-def read_lines(*paths: str) -> Iterator[str]:
+def read_lines(*paths: str, keep_headings: bool = False) -> Iterator[str]:
   """Reads the documents of text files, one after the other.
 
   Blank lines and WikiText headings are left out.
 
   Args:
     *paths: Files in UTF-8 with one document a line.
+    keep_headings: Whether headings are documents too.
 
   Yields:
     Normalised documents, none of them empty.
@@ -29,7 +30,7 @@ def read_lines(*paths: str) -> Iterator[str]:
       with open(path, 'rb') as file:
         for number, raw in enumerate(file, start=1):
           line = normalize(_decode(path, number, raw))
-          if line and not _HEADING.fullmatch(line):
+          if line and (keep_headings or not _HEADING.fullmatch(line)):
             yield line
     except OSError as error:
       raise clients.DataError.in_file(

@@ -6,9 +6,11 @@ from tff_textpriv.iterative_processes import registry
 
 
 def client_optimizer(
-  settings: registry.LocalTrainingSettings,
+  settings: registry.LocalTrainingSettings | registry.CentralSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of local training."""
+  if settings.client_optimizer == 'adam':
+    return tff.learning.optimizers.build_adam(settings.client_learning_rate)
   return tff.learning.optimizers.build_sgdm(
     settings.client_learning_rate, momentum=settings.client_momentum or None
   )

@@ -10,11 +10,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.privacy import plans
+from tff_textpriv.privacy import local, local_gaussian, plans
 from tff_textpriv.settings import setting
 
 if TYPE_CHECKING:
   import tensorflow_federated as tff
+
+  from tff_textpriv.privacy import card
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +43,13 @@ class ServerSettings(settings_lib.Settings):
 class LocalTrainingSettings(ServerSettings):
   """How a client trains before it sends the difference."""
 
-  client_learning_rate: float = setting(0.5, 'Step size of client SGD.', above=0)
-  client_momentum: float = setting(0.0, 'Momentum of client SGD.', low=0, below=1)
+  client_optimizer: str = setting(
+    'sgd', 'Optimizer of local training.', choices=('sgd', 'adam')
+  )
+  client_learning_rate: float = setting(0.5, 'Step size of the client.', above=0)
+  client_momentum: float = setting(
+    0.0, 'Momentum of the client, with --client_optimizer=sgd.', low=0, below=1
+  )
   client_epochs_per_round: int = setting(
     1, 'Passes over its own data that a client makes in a round.', low=1
   )
@@ -69,8 +76,82 @@ class FedProxSettings(FedAvgSettings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FedAttSettings(LocalTrainingSettings):
+  """Attentive aggregation."""
+
+  attention: str = setting(
+    'exact',
+    'How clients are weighted: by the gradient of the attentive loss (exact), by that '
+    'gradient as its paper prints it (paper), by a softmax of distances, layer by layer '
+    '(layerwise), or all alike (uniform).',
+    choices=('exact', 'paper', 'layerwise', 'uniform'),
+  )
+  attention_granularity: str | None = setting(
+    None,
+    'What is attended to: the model as a whole, or each layer (weight tensor) by '
+    'itself; by default the model, and layers with --attention=layerwise.',
+    choices=('model', 'layer'),
+  )
+  attention_step: str = setting(
+    'relative',
+    'With --attention=exact or paper, the unit of --server_learning_rate: the gradient '
+    'itself (gradient), or the gradient over the sum of 2 / squared distance, so that a '
+    'step of 1 is a weighted mean of the updates (relative).',
+    choices=('relative', 'gradient'),
+  )
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(
+    1.0, 'Step size of the server (epsilon of Eq. 7).', above=0
+  )
+
+  @property
+  def granularity(self) -> str:
+    """What is attended to, the default filled in."""
+    default = 'layer' if self.attention == 'layerwise' else 'model'
+    return self.attention_granularity or default
+
+
+@dataclasses.dataclass(frozen=True)
+class RrLdpSettings(FedAvgSettings):
+  """Federated averaging of randomized bits."""
+
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+  client_optimizer: str = setting(
+    'adam', 'Optimizer of local training.', choices=('sgd', 'adam')
+  )
+  client_learning_rate: float = setting(0.001, 'Step size of the client.', above=0)
+  quantization_range: float | None = setting(
+    None,
+    'The range [-q, q] to which each coordinate of an update is clipped before it '
+    'becomes a bit; by default q is --client_learning_rate.',
+    above=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
 class FedSgdSettings(ServerSettings):
   """One gradient a client and round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CentralSettings(settings_lib.Settings):
+  """Training on all data in one place; flags are named as those of a client."""
+
+  client_optimizer: str = setting(
+    'adam',
+    'Optimizer of training; its state is kept between passes.',
+    choices=('sgd', 'adam'),
+  )
+  client_learning_rate: float = setting(0.001, 'Step size.', above=0)
+  client_momentum: float = setting(
+    0.0, 'Momentum, with --client_optimizer=sgd.', low=0, below=1
+  )
+  client_batch_size: int = setting(32, 'Examples in a batch.', low=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +218,11 @@ class Algorithm:
     settings: The class of its settings.
     privacy: The class of its privacy settings, or `None` without a guarantee.
     kinds: The kinds of task that it can train on.
+    no_central_privacy: Why flags of central differential privacy are refused, if there
+      is more to say than that they are not the algorithm's.
+    client_seeds: Whether clients draw random numbers: the data of each in a round are
+      then its batches and a seed (see `seeded_client_work`).
+    pooled: Whether it trains on all data in one place, and so has no clients.
   """
 
   name: str
@@ -144,12 +230,15 @@ class Algorithm:
   settings: type[settings_lib.Settings]
   privacy: type[settings_lib.Settings] | None = None
   kinds: tuple[str, ...] = ('language_model',)
+  no_central_privacy: str = ''
+  client_seeds: bool = False
+  pooled: bool = False
 
   def build(
     self,
     model: 'tff.learning.models.FunctionalModel',
     settings: settings_lib.Settings,
-    plan: plans.CentralDpPlan | None,
+    plan: 'card.Plan | None',
     seed: int,
   ) -> 'tff.learning.templates.LearningProcess':
     """Builds the iterative process.
@@ -167,18 +256,57 @@ class Algorithm:
     return module.build(model, settings, plan, seed)
 
 
+_ALL_KINDS = ('language_model', 'classification')
+
 ALGORITHMS = {
   algorithm.name: algorithm
   for algorithm in (
+    Algorithm(
+      'central',
+      'all data in one place, a pass over them a round',
+      CentralSettings,
+      kinds=('classification',),
+      pooled=True,
+    ),
     Algorithm(
       'dp_fed_avg',
       'federated averaging under user-level differential privacy',
       DpFedAvgSettings,
       privacy=plans.PrivacySettings,
+      kinds=_ALL_KINDS,
     ),
-    Algorithm('fed_avg', 'federated averaging', FedAvgSettings),
-    Algorithm('fed_prox', 'federated averaging, pulled to the server', FedProxSettings),
-    Algorithm('fed_sgd', 'one gradient a client and round', FedSgdSettings),
+    Algorithm(
+      'fed_att',
+      'attentive aggregation of the clients’ models',
+      FedAttSettings,
+      privacy=local_gaussian.LocalGaussianSettings,
+      kinds=_ALL_KINDS,
+      no_central_privacy=(
+        'attention lets one user change the weights of all others, so that the clipped '
+        'sum’s bounded sensitivity, on which central differential privacy rests, is '
+        'lost; use --clip_norm and --noise_magnitude, the noise of which users add '
+        'themselves'
+      ),
+      client_seeds=True,
+    ),
+    Algorithm('fed_avg', 'federated averaging', FedAvgSettings, kinds=_ALL_KINDS),
+    Algorithm(
+      'fed_prox',
+      'federated averaging, pulled to the server',
+      FedProxSettings,
+      kinds=_ALL_KINDS,
+    ),
+    Algorithm(
+      'fed_sgd', 'one gradient a client and round', FedSgdSettings, kinds=_ALL_KINDS
+    ),
+    Algorithm(
+      'rr_ldp',
+      'federated averaging of one randomized bit per weight (local privacy)',
+      RrLdpSettings,
+      privacy=local.LocalPrivacySettings,
+      kinds=('classification', 'language_model'),
+      client_seeds=True,
+    ),
     Algorithm(
       'subword_resample',
       'DP-FedAvg that learns a sub-word tokenizer by sampling the language model',

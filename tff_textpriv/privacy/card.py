@@ -8,13 +8,18 @@ from typing import Any
 
 from tff_textpriv import files
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import local_card, local_gaussian_card
 from tff_textpriv.privacy.central import CentralDpPlan
 from tff_textpriv.privacy.ledger import Entry, Ledger
+from tff_textpriv.privacy.local import LdpPlan
+from tff_textpriv.privacy.local_gaussian import LocalGaussianPlan
 from tff_textpriv.privacy.mechanism import ADD_OR_REMOVE_ONE
 
 JSON_NAME = 'privacy_card.json'
 MARKDOWN_NAME = 'privacy_card.md'
 NO_GUARANTEE = 'no formal guarantee'
+
+Plan = CentralDpPlan | LdpPlan | LocalGaussianPlan
 
 _CENTRAL_THREAT_MODEL = (
   'Central differential privacy: a trusted aggregator sees the clipped updates, adds '
@@ -54,7 +59,7 @@ _NOT_COVERED = (
 
 def privacy_card(
   ledger: Ledger,
-  plan: CentralDpPlan | None,
+  plan: Plan | None,
   *,
   task: str,
   algo: str,
@@ -64,7 +69,7 @@ def privacy_card(
 
   Args:
     ledger: What the run has spent.
-    plan: Its central plan; `None` for an algorithm without one.
+    plan: Its central or local plan; `None` for an algorithm without one.
     task: Name of the task.
     algo: Name of the algorithm.
     facts: What else the reader should know, such as the tokenizer's origin.
@@ -84,13 +89,17 @@ def privacy_card(
     'delta': ledger.delta,
     'accountant': ledger.accountant,
     'accounting': {
-      name: _accounting(ledger, name, bool(reasons)) for name in ('rdp', 'pld')
+      name: _accounting(ledger, name, bool(reasons))
+      for name in (('pld',) if isinstance(plan, LdpPlan) else ('rdp', 'pld'))
     },
     'threat_model': _threat_model(ledger, plan),
     'plan': None if plan is None else _describe_plan(plan, ledger),
     'warnings': [] if plan is None else list(plan.warnings),
     'ledger': [_describe_entry(entry) for entry in ledger.entries],
-    'not_covered': list(_NOT_COVERED),
+    'not_covered': [
+      *_NOT_COVERED,
+      *(local_card.NOT_COVERED if isinstance(plan, LdpPlan) else ()),
+    ],
     'facts': dict(facts),
   }
 
@@ -107,16 +116,12 @@ def render_markdown(card: Mapping[str, Any]) -> str:
   blocks += ['## Who is protected, and from whom', card['threat_model']]
   plan = card['plan']
   if plan is not None:
-    blocks += [
-      f'Unit of privacy: one **{plan["unit"]}**. Two data sets are neighbours if they '
-      f'differ by {_RELATIONS[plan["neighbouring_relation"]]}.',
-      '## Mechanism',
-      plan['mechanism'],
-      _table(('setting', 'value'), _plan_rows(plan)),
-      plan['sampling_note'],
-      plan['size_note'],
-      f'Noise source. {plan["noise_source_note"]}',
-    ]
+    if 'truth_table' in plan:
+      blocks += _local_blocks(plan, local_card.tables(plan, card['delta']))
+    elif 'clip_norm' in plan:
+      blocks += _local_blocks(plan, local_gaussian_card.tables(plan, card['delta']))
+    else:
+      blocks += _central_blocks(plan)
   blocks += [
     '## Accounting',
     _table(
@@ -135,6 +140,33 @@ def render_markdown(card: Mapping[str, Any]) -> str:
   return '\n\n'.join(blocks) + '\n'
 
 
+def _central_blocks(plan: Mapping[str, Any]) -> list[str]:
+  return [
+    f'Unit of privacy: one **{plan["unit"]}**. Two data sets are neighbours if they '
+    f'differ by {_RELATIONS[plan["neighbouring_relation"]]}.',
+    '## Mechanism',
+    plan['mechanism'],
+    _table(('setting', 'value'), _plan_rows(plan)),
+    plan['sampling_note'],
+    plan['size_note'],
+    f'Noise source. {plan["noise_source_note"]}',
+  ]
+
+
+def _local_blocks(plan: Mapping[str, Any], tables: Sequence[Any]) -> list[str]:
+  blocks = [
+    f'Unit of privacy: one **{plan["unit"]}**. Any data may stand in place of any other.',
+    '## Mechanism',
+    plan['mechanism'],
+    plan['sampling_note'],
+    f'Noise source. {plan["noise_source_note"]}',
+  ]
+  for title, header, rows in tables:
+    cells = [[c if isinstance(c, str) else _figure(c) for c in row] for row in rows]
+    blocks += [f'## {title}', _table(header, cells)]
+  return blocks
+
+
 def write(card: Mapping[str, Any], folder: str | pathlib.Path) -> None:
   """Writes `privacy_card.json` and `privacy_card.md`, each atomically."""
   text = json.dumps(card, indent=2, allow_nan=False) + '\n'
@@ -142,7 +174,7 @@ def write(card: Mapping[str, Any], folder: str | pathlib.Path) -> None:
   files.write_atomically(pathlib.Path(folder, MARKDOWN_NAME), render_markdown(card))
 
 
-def _no_guarantee_reasons(ledger: Ledger, plan: CentralDpPlan | None) -> list[str]:
+def _no_guarantee_reasons(ledger: Ledger, plan: Plan | None) -> list[str]:
   """Returns why nothing can be claimed; a run that charges nothing claims nothing."""
   reasons = list(ledger.no_guarantee_reasons)
   if not reasons and plan is not None and plan.no_guarantee_reason is not None:
@@ -153,9 +185,13 @@ def _no_guarantee_reasons(ledger: Ledger, plan: CentralDpPlan | None) -> list[st
   return reasons
 
 
-def _headline(epsilon: float, delta: float, plan: CentralDpPlan | None) -> str:
+def _headline(epsilon: float, delta: float, plan: Plan | None) -> str:
   if epsilon == math.inf:
     return NO_GUARANTEE.capitalize()
+  if isinstance(plan, LdpPlan):
+    return local_card.headline(plan, _figure(epsilon))
+  if isinstance(plan, LocalGaussianPlan):
+    return local_gaussian_card.headline(plan, _figure(epsilon))
   whose = ' of the accounted deployment' if plan is not None and plan.is_scaled else ''
   return f'({_figure(epsilon)}, {delta:g})-differential privacy for every user{whose}'
 
@@ -178,7 +214,11 @@ def _accounting(ledger: Ledger, accountant: str, unclaimed: bool) -> dict[str, A
   return {'epsilon': ledger.epsilon(accountant), 'note': note}
 
 
-def _threat_model(ledger: Ledger, plan: CentralDpPlan | None) -> str:
+def _threat_model(ledger: Ledger, plan: Plan | None) -> str:
+  if isinstance(plan, LdpPlan):
+    return local_card.THREAT_MODEL
+  if isinstance(plan, LocalGaussianPlan):
+    return local_gaussian_card.threat_model(plan)
   parts = []
   if plan is not None:
     parts.append(_CENTRAL_THREAT_MODEL)
@@ -187,8 +227,12 @@ def _threat_model(ledger: Ledger, plan: CentralDpPlan | None) -> str:
   return ' '.join(parts) or _NO_THREAT_MODEL
 
 
-def _describe_plan(plan: CentralDpPlan, ledger: Ledger) -> dict[str, Any]:
+def _describe_plan(plan: Plan, ledger: Ledger) -> dict[str, Any]:
   """Returns the plan's numbers and the sentences that explain them."""
+  if isinstance(plan, LdpPlan):
+    return local_card.describe(plan, ledger)
+  if isinstance(plan, LocalGaussianPlan):
+    return local_gaussian_card.describe(plan, ledger)
   return {
     'unit': plan.unit,
     'neighbouring_relation': plan.neighbouring_relation.name,
@@ -263,7 +307,7 @@ def _describe_entry(entry: Entry) -> dict[str, Any]:
   """Returns an entry and what it costs in words."""
   cost = {
     ledger_lib.CENTRAL: 'composed by the accountant',
-    ledger_lib.LOCAL: f'epsilon {entry.count * entry.epsilon:g}, added',
+    ledger_lib.LOCAL: _local_cost(entry),
     ledger_lib.POST_PROCESSING: '0 (post-processing)',
     ledger_lib.NO_GUARANTEE: NO_GUARANTEE,
   }[entry.kind]
@@ -275,6 +319,14 @@ def _describe_entry(entry: Entry) -> dict[str, Any]:
     'description': entry.description,
     'users': entry.group or 'all',
   }
+
+
+def _local_cost(entry: Entry) -> str:
+  if entry.reports is not None:
+    return 'composed exactly, bit by bit'
+  if entry.mechanism is not None:
+    return 'composed by the accountant'
+  return f'epsilon {entry.count * entry.epsilon:g}, added'
 
 
 def _plan_rows(plan: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -7,12 +7,15 @@ everything that was released before. Counts only ever rise.
 import dataclasses
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import dp_accounting
 
 from tff_textpriv.privacy import calibration
 from tff_textpriv.privacy.central import CentralDpPlan
+from tff_textpriv.privacy.local import LdpPlan, Reports
+from tff_textpriv.privacy.local_gaussian import LocalGaussianPlan
 from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
 
 CENTRAL = 'central'
@@ -32,9 +35,12 @@ class Entry:
     name: A short name, such as 'training rounds'.
     description: A sentence about it.
     count: How many times it happened.
-    mechanism: The mechanism of a central entry.
-    epsilon: Cost per time of a local entry.
+    mechanism: The mechanism of a central entry, or of a local one whose rounds are
+      composed by the accountant; `count` is then as for `reports`.
+    epsilon: Cost per time of a local entry that is added to the rest.
     delta: Delta per time of a local entry.
+    reports: The randomized bits of a local entry that is composed; `count` is then the
+      number of rounds of the user who took part most often.
     group: Which users it was about; empty for all. Users belong to one group at
       most, so that groups do not add up: the ledger's figure is that of the group
       that spent most.
@@ -47,13 +53,19 @@ class Entry:
   mechanism: SampledGaussian | None = None
   epsilon: float = 0.0
   delta: float = 0.0
+  reports: Reports | None = None
   group: str = ''
 
   def __post_init__(self) -> None:
-    if self.kind not in _KINDS or (self.kind == CENTRAL) != (
-      self.mechanism is not None
-    ):
+    has_mechanism = self.mechanism is not None
+    allowed = {CENTRAL: has_mechanism, LOCAL: not (has_mechanism and self.reports)}
+    if self.kind not in _KINDS or not allowed.get(self.kind, not has_mechanism):
       raise PrivacyError(f'not a ledger entry: {self}')
+
+  @property
+  def is_by_user(self) -> bool:
+    """Whether it counts the rounds of the user who took part most often."""
+    return self.kind == LOCAL and (self.reports or self.mechanism) is not None
 
 
 @dataclasses.dataclass
@@ -65,11 +77,13 @@ class Ledger:
     accountant: 'rdp' or 'pld', of the headline figure.
     entries: The record, in order of first appearance. Only the `charge_...`
       and `note_...` methods write it.
+    rounds_by_user: In how many rounds each user has sent randomized reports.
   """
 
   delta: float
   accountant: str = 'rdp'
   entries: tuple[Entry, ...] = ()
+  rounds_by_user: dict[str, int] = dataclasses.field(default_factory=dict)
   _known: dict[Any, tuple[int, float]] = dataclasses.field(
     default_factory=dict, init=False, repr=False, compare=False
   )
@@ -136,6 +150,46 @@ class Ledger:
     self._add(
       Entry(LOCAL, name, description, epsilon=epsilon, delta=delta, group=group)
     )
+
+  def charge_reports(
+    self,
+    plan: LdpPlan | LocalGaussianPlan,
+    users: Iterable[str],
+    name: str = 'training reports',
+    group: str = '',
+  ) -> None:
+    """Records one more round in which users sent what they had randomized.
+
+    Bits are composed exactly, Gaussian noise by the accountant, user by user; the
+    figure is that of the user who took part most often. Which users take part is known
+    to whoever collects the reports, so that it does not help that cohorts are drawn at
+    random.
+
+    Args:
+      plan: What was done.
+      users: Who took part, each once.
+      name: A short name.
+      group: The users from whom they are drawn; see `Entry`.
+
+    Raises:
+      PrivacyError: The plan's delta is not the ledger's, or reports of another plan
+        have been charged before.
+    """
+    self._check_delta(plan.delta)
+    if plan.no_guarantee_reason is not None:
+      self.note_no_guarantee(name, plan.no_guarantee_reason)
+    entry = self._report_entry(plan, name, group)
+    if entry is None:
+      return
+    charged = [other for other in self.entries if other.is_by_user]
+    if any(dataclasses.replace(other, count=1) != entry for other in charged):
+      raise PrivacyError('reports of two plans cannot be charged together')
+    for user in users:
+      self.rounds_by_user[user] = self.rounds_by_user.get(user, 0) + 1
+    most = max(self.rounds_by_user.values(), default=0)
+    # Where the user with most rounds took no part again, the entry stays as it is.
+    if most > sum(other.count for other in charged):
+      self._add(entry)
 
   def charge_post_processing(self, name: str, description: str) -> None:
     """Records work on what was already released, which costs nothing."""
@@ -220,6 +274,7 @@ class Ledger:
         'delta': self.delta,
         'accountant': self.accountant,
         'entries': [dataclasses.asdict(entry) for entry in self.entries],
+        'rounds_by_user': self.rounds_by_user,
       }
     )
 
@@ -234,9 +289,13 @@ class Ledger:
       fields = json.loads(text)
       entries = []
       for entry in fields.pop('entries'):
-        mechanism = entry.pop('mechanism')
+        mechanism, reports = entry.pop('mechanism'), entry.pop('reports', None)
         entries.append(
-          Entry(mechanism=mechanism and SampledGaussian(**mechanism), **entry)
+          Entry(
+            mechanism=mechanism and SampledGaussian(**mechanism),
+            reports=reports and Reports(**reports),
+            **entry,
+          )
         )
       return cls(entries=tuple(entries), **fields)
     except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
@@ -244,11 +303,7 @@ class Ledger:
 
   def _round_entry(self, plan: CentralDpPlan, name: str, group: str) -> Entry:
     """Returns the entry of one round of `plan`, checked against the ledger."""
-    if plan.delta != self.delta:
-      raise PrivacyError(
-        f'a plan for delta {plan.delta:g} cannot be charged to a ledger for delta '
-        f'{self.delta:g}'
-      )
+    self._check_delta(plan.delta)
     for entry in self.entries:
       if (
         entry.mechanism is not None
@@ -265,6 +320,30 @@ class Ledger:
       f'noise multiplier {plan.noise_multiplier:.4g}'
     )
     return Entry(CENTRAL, name, description, mechanism=plan.mechanism, group=group)
+
+  @staticmethod
+  def _report_entry(
+    plan: LdpPlan | LocalGaussianPlan, name: str, group: str
+  ) -> Entry | None:
+    """Returns the entry of one report; `None` if it has no mechanism to account."""
+    if isinstance(plan, LocalGaussianPlan):
+      if plan.mechanism.noise_multiplier == 0:
+        return None
+      return Entry(
+        LOCAL, name, plan.report_description, mechanism=plan.mechanism, group=group
+      )
+    description = (
+      f'{plan.num_reported:,} of {plan.num_coordinates:,} coordinates, one bit each of '
+      f'local epsilon {plan.epsilon:g}; times: rounds of the user with most rounds'
+    )
+    return Entry(LOCAL, name, description, reports=plan.reports, group=group)
+
+  def _check_delta(self, delta: float) -> None:
+    if delta != self.delta:
+      raise PrivacyError(
+        f'a plan for delta {delta:g} cannot be charged to a ledger for delta '
+        f'{self.delta:g}'
+      )
 
   def _add(self, new: Entry) -> None:
     """Adds an entry, or to the count of the entry that is just like it."""
@@ -291,9 +370,16 @@ class Ledger:
 
   def _spent_on(self, entries: tuple[Entry, ...], accountant: str) -> float:
     """Returns the epsilon of entries that are all about the same users."""
+    bits = [(entry.reports, entry.count) for entry in entries if entry.reports]
+    has_central = any(entry.mechanism is not None for entry in entries)
+    # What is composed with a delta of its own gets an equal share of it.
+    delta = self._central_delta() / max(1, len(bits) + has_central)
     event, relation = _composition(entries)
-    central = calibration.epsilon(event, self._central_delta(), relation, accountant)
-    return central + sum(entry.count * entry.epsilon for entry in entries)
+    return (
+      calibration.epsilon(event, delta, relation, accountant)
+      + sum(reports.composed_epsilon(rounds, delta) for reports, rounds in bits)
+      + sum(entry.count * entry.epsilon for entry in entries)
+    )
 
 
 def _composition(

@@ -16,6 +16,7 @@ class CohortSampler:
     sampling: `poisson`, every user independently with the same probability, so
       that the cohort's size varies; or `fixed`, so many without replacement. The
       privacy accountant must treat each as what it is.
+    cohort_size: The number of users a round, expected or exact.
   """
 
   def __init__(
@@ -36,7 +37,7 @@ class CohortSampler:
       )
     self.sampling = sampling
     self._client_ids = client_ids
-    self._cohort_size = cohort_size
+    self.cohort_size = cohort_size
     self._seed = seed
 
   def cohort(self, round_number: int) -> list[str]:
@@ -44,7 +45,7 @@ class CohortSampler:
     rng = randomness.generator(self._seed, 'cohort', round_number)
     population = len(self._client_ids)
     if self.sampling == 'poisson':
-      chosen = (rng.random(population) < self._cohort_size / population).nonzero()[0]
+      chosen = (rng.random(population) < self.cohort_size / population).nonzero()[0]
     else:
-      chosen = rng.choice(population, self._cohort_size, replace=False)
+      chosen = rng.choice(population, self.cohort_size, replace=False)
     return [self._client_ids[i] for i in chosen]

@@ -9,6 +9,7 @@ from typing import NoReturn
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
+from tff_textpriv.privacy import plans
 from tff_textpriv.settings import setting
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import settings as training_settings
@@ -28,12 +29,21 @@ def main(task: experiment_lib.Task) -> NoReturn:
     experiment = parse(task, sys.argv[1:])
     # TensorFlow's own remarks on the machine are no news to our users.
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-    # Only now is TensorFlow needed: help and wrong flags are answered before.
-    from tff_textpriv.training import language_modeling
-
-    return language_modeling.run(experiment)
+    return run(experiment)
 
   flags.exit_with_sentences(command, lambda: help_page(task))
+
+
+def run(experiment: experiment_lib.Experiment) -> int:
+  """Runs an experiment in the way of its task's kind; returns the exit code."""
+  # Only now is TensorFlow needed: help and wrong flags are answered before.
+  if experiment.task.kind == 'classification':
+    from tff_textpriv.training import classification
+
+    return classification.run(experiment)
+  from tff_textpriv.training import language_modeling
+
+  return language_modeling.run(experiment)
 
 
 def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Experiment:
@@ -66,7 +76,7 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
     flags.make(task.settings, given),
     flags.make(algorithm.settings, given),
     flags.make(algorithm.privacy, given) if algorithm.privacy else None,
-    flags.make(training_settings.RunSettings, given),
+    flags.make(task.run_settings, given),
     flags.make(training_settings.MachineSettings, given),
   )
 
@@ -92,7 +102,7 @@ def _groups(task: experiment_lib.Task) -> list[flags.Group]:
     flags.Group(f'Task {task.name}', task.settings),
     *(flags.Group(f'Algorithm {a.name}', a.settings) for a in algorithms),
     *(flags.Group(f'Privacy ({name})', group) for group, name in privacy.items()),
-    flags.Group('Run', training_settings.RunSettings),
+    flags.Group('Run', task.run_settings),
     flags.Group(
       'Output and machine (may differ when a run is resumed)',
       training_settings.MachineSettings,
@@ -120,7 +130,7 @@ def _refuse_foreign(
         task.settings,
         algorithm.settings,
         algorithm.privacy,
-        training_settings.RunSettings,
+        task.run_settings,
         training_settings.MachineSettings,
       )
     )
@@ -131,9 +141,12 @@ def _refuse_foreign(
       for other in registry.ALGORITHMS.values()
       if name in _flag_names(other.settings) | _flag_names(other.privacy)
     ]
+    why = ''
+    if name in _flag_names(plans.PrivacySettings) and algorithm.no_central_privacy:
+      why = f': {algorithm.no_central_privacy}'
     raise flags.UsageError(
       f'--{name} is not a flag of --algo={algorithm.name}; it belongs to '
-      f'{", ".join(owners)}'
+      f'{", ".join(owners)}{why}'
     )
 
 

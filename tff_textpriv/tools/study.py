@@ -21,17 +21,25 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base
-from tff_textpriv.tools import studies, study_output, subword_studies
+from tff_textpriv.tools import (
+  attention_studies,
+  rr_studies,
+  studies,
+  study_output,
+  subword_studies,
+)
 from tff_textpriv.training import experiment as experiment_lib
 
-STUDIES = {study.name: study for study in subword_studies.SUBWORD_STUDIES}
-
-# The privacy of the paper's runs; flags on the command line come after these.
-_DEFAULT_FLAGS = (
-  '--target_epsilon=2',
-  '--delta=1e-6',
-  '--accounted_population=10000000',
-  '--accounted_cohort=20000',
+STUDIES = {
+  study.name: study
+  for study in (
+    *subword_studies.SUBWORD_STUDIES,
+    *rr_studies.RR_STUDIES,
+    *attention_studies.ATTENTION_STUDIES,
+  )
+}
+_TASKS = tuple(
+  dict.fromkeys(task for study in STUDIES.values() for task in study.tasks)
 )
 
 
@@ -40,8 +48,8 @@ class StudySettings(settings_lib.Settings):
   """Flags of the command itself."""
 
   study: str = setting('demo', 'The study.', choices=tuple(STUDIES))
-  task: str = setting(
-    'stackoverflow', 'The task it is run on.', choices=('stackoverflow', 'reddit')
+  task: str | None = setting(
+    None, 'The task it is run on; by default the study’s usual one.', choices=_TASKS
   )
   study_dir: str = setting('runs/studies', 'The folder of all studies.')
   format: str = setting(
@@ -65,31 +73,33 @@ def main(argv: Sequence[str]) -> int:
   """
   own, passed_on = _split(argv)
   chosen = flags.make(StudySettings, flags.parse(own, _groups()))
-  task = importlib.import_module(f'tff_textpriv.tasks.{chosen.task}').TASK
   study = STUDIES[chosen.study]
-  folder = pathlib.Path(chosen.study_dir) / f'{chosen.study}_{chosen.task}'
+  if chosen.task is not None and chosen.task not in study.tasks:
+    raise settings_lib.SettingsError(
+      'task', chosen.task, f'{study.name} is a study of {", ".join(study.tasks)}'
+    )
+  task = _task(chosen.task or study.tasks[0])
+  folder = pathlib.Path(chosen.study_dir) / f'{study.name}_{task.name}'
+  passed_on = [*study.default_flags, *passed_on]
   arms = study.arms(_scale(chosen, task, passed_on, folder))
   experiments = [_experiment(task, arm, passed_on, folder) for arm in arms]
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-  # Only now is TensorFlow needed: wrong flags of any run are answered before.
-  from tff_textpriv.training import language_modeling
-
   results = []
   for number, (arm, experiment) in enumerate(zip(arms, experiments, strict=True), 1):
     print(f'\n=== {arm.label} (run {number} of {len(arms)})')
     finished = _results(experiment)
     if finished is None:
-      code = language_modeling.run(experiment)
+      code = base.run(experiment)
       if code:
         return code
       finished = _results(experiment)
     assert finished is not None  # A run that ended well has written them.
     results.append(finished)
   rows = [
-    study_output.Row(arm, experiment.folder, result, arm.paper.get(chosen.task, {}))
+    study_output.Row(arm, experiment.folder, result, arm.paper.get(task.name, {}))
     for arm, experiment, result in zip(arms, experiments, results, strict=True)
   ]
-  table = study_output.write(study, chosen.task, rows, folder, argv)
+  table = study_output.write(study, task.name, rows, folder, argv)
   if chosen.format == 'json':
     print(json.dumps({row.arm.label: row.results for row in rows}, indent=2))
   else:
@@ -106,6 +116,10 @@ def help_page() -> str:
     'flags are passed on to the runs (see the help of the task).',
     _groups(),
   )
+
+
+def _task(name: str) -> experiment_lib.Task:
+  return importlib.import_module(f'tff_textpriv.tasks.{name}').TASK
 
 
 def _groups() -> list[flags.Group]:
@@ -134,11 +148,7 @@ def _experiment(
 ) -> experiment_lib.Experiment:
   """Makes the experiment of an arm, with all flags that its algorithm has."""
   slug = re.sub(r'[^a-z0-9.]+', '_', arm.label.lower())
-  common = [
-    argument
-    for argument in (*_DEFAULT_FLAGS, *passed_on)
-    if _is_for(argument, task, arm)
-  ]
+  common = [argument for argument in passed_on if _is_for(argument, task, arm)]
   return base.parse(
     task,
     [*common, *arm.flags, f'--root_output_dir={folder}', f'--experiment_name={slug}'],
@@ -177,28 +187,35 @@ def _scale(
   probe = _experiment(
     task, studies.Arm('probe', ('--algo=dp_fed_avg',)), passed_on, folder
   )
+  if task.kind == 'classification':
+    return studies.Scale(
+      task.name,
+      probe.run.total_rounds,
+      vectors_file=probe.task_settings.vectors_file or '',
+    )
   cross_data = chosen.cross_data
   if cross_data is None and chosen.study == 'subword_table2':
-    cross_data = _other_domain(chosen, probe, folder)
+    cross_data = _other_domain(probe, folder)
   return studies.Scale(
+    task.name,
     total_rounds=probe.run.total_rounds,
+    num_clients=getattr(
+      probe.task_settings, 'num_clients', probe.task_settings.num_users
+    ),
     vocab_size=probe.task_settings.vocab_size,
     model_size=probe.task_settings.model.split('_')[1],
     cross_data=cross_data or '',
   )
 
 
-def _other_domain(
-  chosen: StudySettings, probe: experiment_lib.Experiment, folder: pathlib.Path
-) -> str:
+def _other_domain(probe: experiment_lib.Experiment, folder: pathlib.Path) -> str:
   """Writes the text of the other task's embedded users to a file."""
   if probe.task_settings.data != 'embedded':
     raise settings_lib.SettingsError(
       'cross_data', None, f'is needed with --data={probe.task_settings.data}'
     )
-  other = {'stackoverflow': 'reddit', 'reddit': 'stackoverflow'}[chosen.task]
-  task = importlib.import_module(f'tff_textpriv.tasks.{other}').TASK
-  data = task.load(probe.task_settings, probe.run.seed)
+  other = {'stackoverflow': 'reddit', 'reddit': 'stackoverflow'}[probe.task.name]
+  data = _task(other).load(probe.task_settings, probe.run.seed)
   file = folder / f'{other}.txt'
   file.parent.mkdir(parents=True, exist_ok=True)
   with open(file, 'w', encoding='utf-8') as stream:

@@ -62,7 +62,10 @@ def write(
 
 
 def _markdown(study: studies.Study, rows: Sequence[Row]) -> str:
-  headers = ['tokenizer', *(studies.COLUMNS[column][0] for column in study.columns)]
+  headers = [
+    study.row_header,
+    *(studies.column_format(column)[0] for column in study.columns),
+  ]
   cells = [
     [row.arm.label, *(_cell(row, column) for column in study.columns)] for row in rows
   ]
@@ -78,10 +81,19 @@ def _markdown(study: studies.Study, rows: Sequence[Row]) -> str:
   return '\n'.join([line(headers), line(rule), *(line(values) for values in cells)])
 
 
+def _value(row: Row, column: str) -> Any:
+  """Returns our figure: of the results, or of a round of training."""
+  name, _, round_number = column.partition('@')
+  if not round_number:
+    return row.results.get(name)
+  rounds, values = _curve(row.folder, name)
+  return dict(zip(rounds, values, strict=True)).get(int(round_number))
+
+
 def _cell(row: Row, column: str) -> str:
   """Formats our figure, and the paper's in brackets."""
-  pattern = studies.COLUMNS[column][1]
-  value = row.results.get(column)
+  pattern = studies.column_format(column)[1]
+  value = _value(row, column)
   if column == 'epsilon' and value is None:
     return 'no guarantee'
   if column == _PERPLEXITY and '--tokenizer=word' in row.arm.flags:
@@ -103,37 +115,48 @@ def _csv(study: studies.Study, task: str, rows: Sequence[Row]) -> str:
   for row in rows:
     writer.writerow(
       [study.name, task, row.arm.label, row.arm.curve, row.arm.x]
-      + [row.results.get(column) for column in study.columns]
+      + [_value(row, column) for column in study.columns]
       + [row.paper.get(column) for column in study.columns]
     )
   return text.getvalue()
 
 
 def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
-  """Draws perplexity: over rounds, over the arms' numbers, or as bars."""
+  """Draws the study's metric: over rounds, over the arms' numbers, or as bars."""
+  column, label = _plotted(study)
+  is_perplexity = column.endswith('perplexity')
   figure, axes = plt.subplots(figsize=(7, 4.2), layout='constrained')
   if study.plots_rounds:
     for row in rows:
-      axes.plot(*_curve(row.folder), marker='.', label=row.arm.label)
-    axes.set(xlabel='round', ylabel='validation perplexity per word', yscale='log')
+      points = _curve(row.folder, f'validation_{study.metric}')
+      axes.plot(*points, marker='.', label=row.arm.label)
+    axes.set(xlabel='round', ylabel=label.replace('test ', 'validation '))
+    axes.set_yscale('log' if is_perplexity else 'linear')
     axes.legend()
   elif study.x_label:
-    for curve in dict.fromkeys(row.arm.curve for row in rows):
-      points = [
-        (row.arm.x, row.results[_PERPLEXITY]) for row in rows if row.arm.curve == curve
+    placed = [row for row in rows if row.arm.x is not None]
+    for curve in dict.fromkeys(row.arm.curve for row in placed):
+      # A run that never reached the target has no point.
+      placed_points = [
+        (row.arm.x, math.nan if row.results[column] is None else row.results[column])
+        for row in placed
+        if row.arm.curve == curve
       ]
-      axes.plot(*zip(*points, strict=True), marker='o', label=curve)
-    axes.set(xlabel=study.x_label, ylabel='test perplexity per word', xscale='log')
+      axes.plot(*zip(*placed_points, strict=True), marker='o', label=curve)
+    for row in rows:
+      if row.arm.x is None:
+        axes.axhline(row.results[column], color='gray', ls='--', label=row.arm.label)
+    axes.set(xlabel=study.x_label, ylabel=label, xscale=study.x_scale)
     axes.legend()
   else:
     shown = [row for row in rows if '--tokenizer=word' not in row.arm.flags]
     bars = axes.barh(
-      [row.arm.label for row in shown], [row.results[_PERPLEXITY] for row in shown]
+      [row.arm.label for row in shown], [row.results[column] for row in shown]
     )
-    axes.bar_label(bars, fmt='%.1f', padding=3)
+    axes.bar_label(bars, fmt='%.1f' if is_perplexity else '%.3f', padding=3)
     axes.margins(x=0.12)
     axes.invert_yaxis()
-    axes.set(xlabel='test perplexity per word')
+    axes.set(xlabel=label)
   axes.set_title(study.title)
   for side in ('top', 'right'):
     axes.spines[side].set_visible(False)
@@ -143,12 +166,19 @@ def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
   return picture.getvalue()
 
 
-def _curve(folder: pathlib.Path) -> tuple[list[int], list[float]]:
-  """Reads the validation perplexities of a run and the rounds they belong to."""
+def _plotted(study: studies.Study) -> tuple[str, str]:
+  """Returns the column of the results that a study plots, and its label."""
+  if study.metric == 'rounds_to_target':
+    return study.metric, 'rounds to the target perplexity'
+  return f'test_{study.metric}', f'test {studies.VALIDATION_METRICS[study.metric]}'
+
+
+def _curve(folder: pathlib.Path, column: str) -> tuple[list[int], list[float]]:
+  """Reads a validation metric of a run and the rounds it was measured in."""
   with open(folder / 'metrics.csv', newline='') as stream:
     evaluated = [
-      (int(row['round']), float(row['validation_word_perplexity']))
+      (int(row['round']), float(row[column]))
       for row in csv.DictReader(stream)
-      if row['validation_word_perplexity']
+      if row.get(column)
     ]
   return [number for number, _ in evaluated], [value for _, value in evaluated]

@@ -187,7 +187,7 @@ def _demo(scale: Scale) -> list[Arm]:
   return [dataclasses.replace(by_label[label], paper={}) for label in wanted]
 
 
-SUBWORD_STUDIES = (
+_STUDIES = (
   Study('demo', 'Does a tokenizer that is learnt by sampling pay?', _demo),
   Study('subword_table1', 'Where the tokenizer comes from (Table 1)', _table_1),
   Study('subword_table2', 'Public text of another domain (Table 2)', _table_2),
@@ -211,4 +211,16 @@ SUBWORD_STUDIES = (
     _figure_5,
     x_label='users a round',
   ),
+)
+
+# The privacy of the paper's runs.
+_DEFAULT_FLAGS = (
+  '--target_epsilon=2',
+  '--delta=1e-6',
+  '--accounted_population=10000000',
+  '--accounted_cohort=20000',
+)
+
+SUBWORD_STUDIES = tuple(
+  dataclasses.replace(study, default_flags=_DEFAULT_FLAGS) for study in _STUDIES
 )

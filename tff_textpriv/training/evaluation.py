@@ -58,7 +58,9 @@ class LanguageModelEvaluator:
     Returns:
       `word_accuracy`: the share of words all of whose pieces are the model's first
       choice given the true text before them. `word_perplexity`: exp of the negative
-      log-likelihood of all pieces and ends of posts, per word. `tokens_per_word`,
+      log-likelihood of all pieces and ends of posts, per word. `token_perplexity`:
+      the same per predicted token, ends of posts counted; for a word-level tokenizer
+      the perplexity of the language-modelling literature. `tokens_per_word`,
       `oov_share` (words that the tokenizer does not know) and `num_words`.
     """
     posts = [post for client_id in client_ids for post in clients.posts(client_id)]
@@ -107,6 +109,7 @@ def word_metrics(
     return {
       'word_accuracy': math.nan,
       'word_perplexity': math.nan,
+      'token_perplexity': math.nan,
       'tokens_per_word': math.nan,
       'oov_share': math.nan,
       'num_words': 0,
@@ -114,12 +117,16 @@ def word_metrics(
   # The end of a post is no piece of its last word; an unknown word is never right.
   piece_is_right = (correct & ~is_unknown) | is_end
   word_is_right = np.logical_and.reduceat(piece_is_right, word_starts)
-  with np.errstate(over='ignore'):
-    # Infinite for a model that has diverged, rather than too large for TensorBoard.
-    perplexity = np.float32(np.exp(-log_likelihood.sum() / num_words))
+
+  def perplexity(count: int) -> float:
+    with np.errstate(over='ignore'):
+      # Infinite for a model that has diverged, rather than too large for TensorBoard.
+      return float(np.float32(np.exp(-log_likelihood.sum() / count)))
+
   return {
     'word_accuracy': float(word_is_right.mean()),
-    'word_perplexity': float(perplexity),
+    'word_perplexity': perplexity(num_words),
+    'token_perplexity': perplexity(len(targets)),
     'tokens_per_word': float((~is_end).sum() / num_words),
     'oov_share': float(is_unknown.sum() / num_words),
     'num_words': num_words,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import registry
+from tff_textpriv.privacy import local_gaussian
 from tff_textpriv.training import settings as training_settings
 
 
@@ -18,16 +18,19 @@ class Task:
   Attributes:
     name: The task's name, that of its module.
     summary: One line for `--help`.
-    kind: What algorithms must be able to train: `language_model`.
+    kind: What algorithms must be able to train: `language_model` (its data are
+      `clients.FederatedText`) or `classification` (`labelled.LabelledData`).
     settings: The class of its settings.
     load: Reads the data, given the settings and the run's seed.
+    run_settings: The class of the run's settings, whose defaults go with the task.
   """
 
   name: str
   summary: str
   kind: str
   settings: type[settings_lib.Settings]
-  load: Callable[[Any, int], clients.FederatedText]
+  load: Callable[[Any, int], Any]
+  run_settings: type[training_settings.RunSettings] = training_settings.RunSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,14 @@ class Experiment:
     """The run's output folder."""
     name = self.machine.experiment_name or f'{self.task.name}_{self.algorithm.name}'
     return pathlib.Path(self.machine.root_output_dir) / name
+
+  @property
+  def claims_privacy(self) -> bool:
+    """Whether the run is going to claim a privacy figure."""
+    privacy = self.privacy_settings
+    if isinstance(privacy, local_gaussian.LocalGaussianSettings):
+      return privacy.plan().no_guarantee_reason is None
+    return privacy is not None and privacy.privacy_claim
 
   @property
   def config(self) -> dict[str, Any]:

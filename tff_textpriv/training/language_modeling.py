@@ -2,17 +2,14 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tff_textpriv import files
 from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import learning_model
-from tff_textpriv.privacy import card
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import local
 from tff_textpriv.runtime import execution
 from tff_textpriv.training import (
   checkpoints,
@@ -21,13 +18,12 @@ from tff_textpriv.training import (
   output,
   phases,
   program,
+  reporting,
   resampling,
+  selection,
   tokenizer_sources,
   workbench,
 )
-
-# What a ledger without a guarantee is opened with; no figure comes of it.
-_NOMINAL_DELTA = 1e-6
 
 
 def run(chosen: experiment.Experiment) -> int:
@@ -54,11 +50,7 @@ def run(chosen: experiment.Experiment) -> int:
   ) as runtime:
     end = _train_phases(chosen, data, all_phases, folder, runtime)
   if end.outcome.ended == 'interrupted':
-    print(
-      f'stopped after round {end.outcome.rounds_done}; repeat the command to go on',
-      file=sys.stderr,
-    )
-    return 128 + (end.outcome.signal_number or 0)
+    return reporting.interrupted(end.outcome)
   _finish(chosen, data, end, folder.path)
   return 0
 
@@ -83,18 +75,22 @@ def _train_phases(
   folder = output_folder.path
   end: _PhaseEnd | None = None
   for phase in all_phases[_last_begun(all_phases, folder) :]:
-    record = tokenizer_sources.read_record(folder, phase.index)
-    if record is None:
-      record = _next_tokenizer(chosen, data, end, folder)
+    known = tokenizer_sources.read_record(folder, phase.index)
+    record = known or _next_tokenizer(chosen, data, end, folder)
+    bench = workbench.Workbench(chosen, data, record.tokenizer)
+    phase = phases.for_model(phase, chosen, bench.model.num_parameters)
+    if known is None:
       # Nothing that the user chose can be refused any more.
       output_folder.claim(chosen.config)
       record.write(folder)
-    bench = workbench.Workbench(chosen, data, record.tokenizer)
     print(
       f'phase {phase.index + 1} of {len(all_phases)}: {chosen.task_settings.model}, '
       f'{bench.model.num_parameters:,} parameters, {bench.tokenizer.size:,} tokens '
       f'({record.source} tokenizer), {len(phase.users):,} users'
     )
+    if isinstance(phase.plan, local.LdpPlan):
+      for warning in phase.plan.warnings:
+        print(f'  note      {warning}')
     end = _train_phase(chosen, phase, bench, end, folder, runtime)
     if end.outcome.ended != 'finished':
       break
@@ -190,6 +186,10 @@ def _train_phase(
       initial_state=initial_state,
       checkpoint_folder=_checkpoint_folder(phase),
       user_group=phase.group,
+      client_seed=chosen.run.seed if chosen.algorithm.client_seeds else None,
+      selection=selection.Selection(
+        chosen.task_settings.model_selection, chosen.task_settings.target_perplexity
+      ),
     ),
     ledger,
     folder,
@@ -202,13 +202,7 @@ def _opening_ledger(
   chosen: experiment.Experiment, phase: phases.Phase
 ) -> ledger_lib.Ledger:
   """Opens the ledger with what is settled before the first round."""
-  if phase.plan is None:
-    ledger = ledger_lib.Ledger(_NOMINAL_DELTA)
-    ledger.note_no_guarantee(
-      chosen.algorithm.name, 'updates are averaged without clipping and without noise'
-    )
-  else:
-    ledger = ledger_lib.Ledger(phase.plan.delta, phase.plan.accountant)
+  ledger = reporting.opening_ledger(chosen, phase.plan)
   tokenizer_sources.charge_first_tokenizer(ledger, chosen)
   return ledger
 
@@ -231,17 +225,11 @@ def _say_what_runs(
   )
   notes: dict[str, None] = {}
   for phase in all_phases:
-    plan = phase.plan
-    if plan is None:
-      notes['privacy   no formal guarantee'] = None
-      continue
-    whose = f'{phase.group}: ' if phase.group else ''
-    notes[
-      f'privacy   {whose}clip {plan.clip:g}, noise multiplier '
-      f'{plan.noise_multiplier:.4g}, {plan.sampling} cohorts of {plan.cohort:,} in '
-      f'{plan.population:,} users'
-    ] = None
-    notes |= {f'note      {warning}': None for warning in plan.warnings}
+    if isinstance(chosen.privacy_settings, local.LocalPrivacySettings):
+      # The plan, and with it what there is to say, depends on the model's size.
+      notes['privacy   local, bit by bit'] = None
+    else:
+      notes |= dict.fromkeys(reporting.plan_notes(phase.plan, phase.group))
   for note in notes:
     print(f'  {note}')
 
@@ -254,32 +242,27 @@ def _finish(
 ) -> None:
   """Evaluates on test users; writes results, model, card, lineage; prints them."""
   outcome = end.outcome
-  metrics = end.bench.evaluate(outcome.weights, 'test')
-  privacy = card.privacy_card(
-    outcome.ledger,
-    end.phase.plan,
-    task=chosen.task.name,
-    algo=chosen.algorithm.name,
-    facts={'rounds_done': outcome.rounds_done},
-  )
-  card.write(privacy, folder)
+  metrics = end.bench.evaluate(outcome.selected_weights, 'test')
+  privacy = reporting.write_card(chosen, outcome, end.phase.plan, folder)
   rows = lineage.write(chosen, data, outcome.ledger, end.phase.index, folder)
-  results = {
-    'rounds': outcome.rounds_done,
-    'ended': outcome.ended,
-    'epsilon': privacy['epsilon'],
-    'tokenizer_kl': rows[-1].kl,
-    **{f'test_{name}': value for name, value in metrics.items()},
-  }
-  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
-  end.bench.model.to_keras(outcome.weights).save(folder / 'model.keras')
-  if outcome.ended == 'budget':
-    print(
-      f'stopped after round {outcome.rounds_done}: one more would exceed the budget'
-    )
-  print(
-    f'test users: word accuracy {metrics["word_accuracy"]:.4f}, perplexity per word '
-    f'{metrics["word_perplexity"]:.2f} ({metrics["num_words"]:,} words)'
+  reporting.write_results(
+    outcome,
+    privacy,
+    metrics,
+    end.bench.model,
+    folder,
+    rounds_to_target=outcome.target_round,
+    tokenizer_kl=rows[-1].kl,
   )
-  print(f'privacy: {privacy["headline"]}')
-  print(f'written: {folder}/ (metrics.csv, results.json, privacy_card.md, model.keras)')
+  which = (
+    f' (model of round {outcome.selected_round}, the best on validation users)'
+    if chosen.task_settings.model_selection == selection.BEST
+    else ''
+  )
+  reporting.say_results(
+    outcome,
+    privacy,
+    f'test users: word accuracy {metrics["word_accuracy"]:.4f}, perplexity per word '
+    f'{metrics["word_perplexity"]:.2f} ({metrics["num_words"]:,} words){which}',
+    folder,
+  )

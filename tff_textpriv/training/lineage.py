@@ -16,6 +16,7 @@ _MAX_REFERENCE_USERS = 5000
 _ORIGINS = {
   'public': 'public text',
   'oracle': 'the users’ own text (no privacy)',
+  'train': 'the training text (no privacy)',
   'heavy_hitters': 'words that users reported under local DP, and public text',
   'sample': 'text sampled from the private model of the phase before',
 }
@@ -100,7 +101,7 @@ def write_remap_effect(
 
 
 def _cost(record: tokenizer_sources.TokenizerRecord, ledger: ledger_lib.Ledger) -> str:
-  if record.source == 'oracle':
+  if record.source in ('oracle', 'train'):
     return 'no guarantee'
   if record.source == 'heavy_hitters':
     spent = [e.epsilon for e in ledger.entries if e.kind == ledger_lib.LOCAL]

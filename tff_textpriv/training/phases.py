@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.privacy import plans
+from tff_textpriv.privacy import card, local, local_gaussian, plans
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.training import experiment
 
@@ -30,7 +30,8 @@ class Phase:
     users: The users who may be drawn.
     sampler: What draws them.
     group: Their name in the ledger; empty if they are all users.
-    plan: The privacy plan, or `None`.
+    plan: The privacy plan, or `None`. A plan of local privacy depends on the size of the
+      model: `for_model` adds it.
     continues: Whether the model goes on from the phase before.
   """
 
@@ -40,7 +41,7 @@ class Phase:
   users: Sequence[str]
   sampler: cohorts.CohortSampler
   group: str
-  plan: plans.CentralDpPlan | None
+  plan: card.Plan | None
   continues: bool = False
 
 
@@ -94,6 +95,25 @@ def plan_phases(
     )
     for index in range(len(bounds) - 1)
   ]
+
+
+def for_model(
+  phase: Phase, chosen: experiment.Experiment, num_parameters: int
+) -> Phase:
+  """Adds the privacy plan to a phase whose plan depends on the model's size.
+
+  Args:
+    phase: One of `plan_phases`.
+    chosen: The experiment.
+    num_parameters: The number of trainable parameters of its model.
+
+  Returns:
+    The phase with its plan.
+  """
+  if not isinstance(chosen.privacy_settings, local.LocalPrivacySettings):
+    return phase
+  plan = local.make_plan(chosen.privacy_settings, num_parameters)
+  return dataclasses.replace(phase, plan=plan)
 
 
 def training_users(
@@ -151,10 +171,12 @@ def _sampler(
 
 def _plan(
   chosen: experiment.Experiment, population: int, rounds: int, group: str
-) -> plans.CentralDpPlan | None:
+) -> card.Plan | None:
   """Makes the privacy plan of so many rounds among so many users."""
   privacy = chosen.privacy_settings
-  if privacy is None:
+  if isinstance(privacy, local_gaussian.LocalGaussianSettings):
+    return privacy.plan()
+  if privacy is None or isinstance(privacy, local.LocalPrivacySettings):
     return None
   if group != ALL_USERS and privacy.accounted_population is not None:
     # Half of the users of the deployment too.

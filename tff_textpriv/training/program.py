@@ -14,11 +14,14 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
+from tff_textpriv import randomness
+from tff_textpriv.iterative_processes import stacked_batches
+from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import mechanism, plans
 from tff_textpriv.runtime import cohorts, execution, worker_process
 from tff_textpriv.training import checkpoints, stopping
 from tff_textpriv.training import progress as progress_lib
+from tff_textpriv.training import selection as selection_lib
 
 _MAX_WORKER_DEATHS = 3
 
@@ -40,13 +43,17 @@ class Program:
     initial_state: Gives the state to start from; by default the process's own.
     checkpoint_folder: Where checkpoints are, within the run's folder.
     user_group: The name, in the ledger, of the users that are drawn.
+    client_seed: The run's seed, where the algorithm has clients draw random numbers:
+      each client's data are then the pair of its batches and `[seed]`, int32 [2], a
+      function of this seed, the round and the client. `None` for batches alone.
+    selection: Which evaluated round's weights the outcome has as selected ones.
   """
 
   process: tff.learning.templates.LearningProcess
   sampler: cohorts.CohortSampler
   client_data: Callable[[Sequence[str], int], Sequence[Any]]
   evaluate: Callable[[Sequence[np.ndarray]], dict[str, float]]
-  plan: plans.CentralDpPlan | None
+  plan: card.Plan | None
   total_rounds: int
   rounds_per_eval: int
   rounds_per_checkpoint: int
@@ -54,9 +61,14 @@ class Program:
   initial_state: Callable[[], Any] | None = None
   checkpoint_folder: str = 'checkpoints'
   user_group: str = ''
+  client_seed: int | None = None
+  selection: selection_lib.Selection = selection_lib.Selection()
 
   def __post_init__(self) -> None:
-    if self.plan is not None and self.plan.sampling != self.sampler.sampling:
+    if (
+      isinstance(self.plan, plans.CentralDpPlan)
+      and self.plan.sampling != self.sampler.sampling
+    ):
       raise mechanism.PrivacyError(
         f'cohorts are drawn by {self.sampler.sampling} sampling, and the privacy plan '
         f'accounts for {self.plan.sampling} sampling: its figure would be false'
@@ -68,12 +80,15 @@ class Outcome:
   """How training ended.
 
   Attributes:
-    weights: The model's trainable weights.
+    weights: The model's trainable weights after the last round.
     state: The server state that they are a part of.
     ledger: What was spent.
     rounds_done: The number of rounds behind the weights.
     ended: `finished`, `budget` (the next round would exceed it) or `interrupted`.
     signal_number: The signal that interrupted.
+    selected_weights: The weights that the program's selection chose.
+    selected_round: Their round.
+    target_round: The first evaluated round that reached the selection's target.
   """
 
   weights: list[np.ndarray]
@@ -81,7 +96,10 @@ class Outcome:
   ledger: ledger_lib.Ledger
   rounds_done: int
   ended: str
-  signal_number: int | None = None
+  signal_number: int | None
+  selected_weights: list[np.ndarray]
+  selected_round: int
+  target_round: int | None
 
 
 def train(
@@ -104,13 +122,16 @@ def train(
   with asyncio.Runner() as runner, stopping.stop_on_signals() as stop:
     kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
     releases = _releases(folder)
+    next_round = _next_round(program.process)
     state = (program.initial_state or program.process.initialize)()
-    checkpoint = kept.load_latest(state)
+    search = selection_lib.Search(program.selection, _weights(program, state, runtime))
+    checkpoint = kept.load_latest(search.kept(state))
     round_number = program.rounds_before
     if checkpoint is None:
-      _save(kept, round_number, state, ledger)
+      _save(kept, round_number, state, ledger, search)
     else:
-      round_number, state, notes = checkpoint
+      round_number, kept_state, notes = checkpoint
+      state = search.restore(kept_state, notes['selection'])
       ledger = ledger_lib.Ledger.from_json(notes['ledger'])
       print(f'resuming after round {round_number}', file=sys.stderr)
     with progress_lib.Progress(round_number, program.total_rounds) as progress:
@@ -119,7 +140,7 @@ def train(
         if stop:
           ended = 'interrupted'
           break
-        if program.plan is not None and ledger.would_exceed(
+        if isinstance(program.plan, plans.CentralDpPlan) and ledger.would_exceed(
           program.plan, program.user_group
         ):
           ended = 'budget'
@@ -127,11 +148,10 @@ def train(
         round_number += 1
         started = time.monotonic()
         users = program.sampler.cohort(round_number)
-        cohort = program.client_data(users, round_number)
-        output = _on_workers(runtime, program.process.next, state, cohort)
+        cohort = _cohort_data(program, users, round_number)
+        output = _on_workers(runtime, next_round, state, cohort)
         state = output.state
-        if program.plan is not None:
-          ledger.charge_round(program.plan, group=program.user_group)
+        _charge(ledger, program, users)
         metrics = _round_metrics(output.metrics, len(cohort))
         seconds = time.monotonic() - started
         is_evaluated = _is_due(
@@ -141,24 +161,26 @@ def train(
         if ledger.accountant == 'rdp' or is_evaluated:
           metrics |= _spent(ledger)
         if is_evaluated:
-          metrics |= {
-            f'validation_{name}': value
-            for name, value in program.evaluate(
-              _weights(program, state, runtime)
-            ).items()
-          }
+          weights = _weights(program, state, runtime)
+          measured = program.evaluate(weights)
+          search.see(round_number, measured, weights)
+          metrics |= {f'validation_{name}': value for name, value in measured.items()}
         progress.show(round_number, metrics, seconds)
         runner.run(releases.release(collections.OrderedDict(metrics), round_number))
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
-          _save(kept, round_number, state, ledger)
-    _save(kept, round_number, state, ledger)
+          _save(kept, round_number, state, ledger, search)
+    _save(kept, round_number, state, ledger, search)
+    weights = _weights(program, state, runtime)
     return Outcome(
-      _weights(program, state, runtime),
+      weights,
       state,
       ledger,
       round_number,
       ended,
       stop.signal_number,
+      search.selected(weights),
+      search.best_round or round_number,
+      search.target_round,
     )
 
 
@@ -170,6 +192,26 @@ def _releases(folder: pathlib.Path) -> tff.program.ReleaseManager:
       tff.program.TensorBoardReleaseManager(folder / 'tensorboard'),
     ]
   )
+
+
+def _cohort_data(
+  program: Program, users: Sequence[str], round_number: int
+) -> Sequence[Any]:
+  """Returns the data of a round's users, each with a seed if the program asks."""
+  cohort = program.client_data(users, round_number)
+  if program.client_seed is None:
+    return cohort
+  return [
+    (batches, [randomness.client_seed(program.client_seed, round_number, user)])
+    for user, batches in zip(users, cohort, strict=True)
+  ]
+
+
+def _next_round(process: Any) -> Callable[[Any, Sequence[Any]], Any]:
+  """Returns what runs a round: faster than `next` where that is TFF's."""
+  if isinstance(process, tff.learning.templates.LearningProcess):
+    return stacked_batches.NextRound(process)
+  return process.next
 
 
 def _on_workers(
@@ -201,6 +243,14 @@ def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
   return result
 
 
+def _charge(ledger: ledger_lib.Ledger, program: Program, users: Sequence[str]) -> None:
+  """Enters a round's cost, by what the plan is a plan of."""
+  if isinstance(program.plan, plans.CentralDpPlan):
+    ledger.charge_round(program.plan, group=program.user_group)
+  elif program.plan is not None:
+    ledger.charge_reports(program.plan, users, group=program.user_group)
+
+
 def _spent(ledger: ledger_lib.Ledger) -> dict[str, float]:
   """Returns the epsilon so far; nothing where there is no guarantee."""
   epsilon = ledger.epsilon()
@@ -224,5 +274,7 @@ def _save(
   round_number: int,
   state: Any,
   ledger: ledger_lib.Ledger,
+  search: selection_lib.Search,
 ) -> None:
-  kept.save(checkpoints.Checkpoint(round_number, state, {'ledger': ledger.to_json()}))
+  notes = {'ledger': ledger.to_json(), 'selection': search.notes()}
+  kept.save(checkpoints.Checkpoint(round_number, search.kept(state), notes))

@@ -6,6 +6,14 @@ from collections.abc import Mapping
 
 import tqdm
 
+# The validation metrics that are shown, where there are any: name and format.
+_VALIDATION_FIGURES = {
+  'word_accuracy': ('accuracy', '{:.4f}'),
+  'word_perplexity': ('perplexity', '{:.2f}'),
+  'accuracy': ('accuracy', '{:.4f}'),
+  'auc': ('AUC', '{:.4f}'),
+}
+
 
 class Progress:
   """Shows round, loss, privacy spent, speed and the time that is left."""
@@ -49,8 +57,9 @@ class Progress:
     if not validation:
       return
     figures |= {
-      'accuracy': f'{validation["word_accuracy"]:.4f}',
-      'perplexity': f'{validation["word_perplexity"]:.2f}',
+      shown: pattern.format(validation[name])
+      for name, (shown, pattern) in _VALIDATION_FIGURES.items()
+      if name in validation
     }
     line = '  '.join(f'{name} {value}' for name, value in figures.items())
     if self._bar.disable:

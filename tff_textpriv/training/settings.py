@@ -83,6 +83,9 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
   tied_embeddings: bool = setting(
     True, 'Use the input embedding as the output layer too.'
   )
+  dropout: float = setting(
+    0.0, 'Share of the model’s units that training drops.', low=0, below=1
+  )
   tokenizer: str = setting(
     'bpe',
     'Sub-words, which can write any word (bpe), or the most frequent words (word).',
@@ -108,4 +111,16 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
   )
   max_eval_users: int = setting(
     200, 'Users of each evaluation, at most; drawn once, by the seed.', low=1
+  )
+  model_selection: str = setting(
+    'last',
+    'Which round’s model is tested and written: the last one, or the one with the '
+    'least perplexity on the validation users (best_validation).',
+    choices=('last', 'best_validation'),
+  )
+  target_perplexity: float | None = setting(
+    None,
+    'Validation perplexity per token; results.json names the first evaluated round '
+    'that was at or below it (see --rounds_per_eval).',
+    above=1,
   )

@@ -15,6 +15,9 @@ from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.text import loading, statistics, subword, tokenizers, words
 from tff_textpriv.training import experiment, phases
 
+# The sources that read users' own text. `train` is the usual choice for corpora that
+# are published as a whole; `oracle` is a comparison.
+_USERS_TEXT = ('oracle', 'train')
 # A line of text made of one repeated word has at most so many copies of it.
 _COPIES_PER_LINE = 1000
 
@@ -25,7 +28,7 @@ class TokenizerRecord:
 
   Attributes:
     index: The phase that it was made for.
-    source: `public`, `heavy_hitters`, `oracle` or `sample`.
+    source: `public`, `heavy_hitters`, `oracle`, `train` or `sample`.
     tokenizer: The tokenizer.
     facts: What else is known of its making, as JSON values.
   """
@@ -64,7 +67,7 @@ def make_first_tokenizer(
   task = chosen.task_settings
   facts: dict[str, Any] = {}
   texts: Iterable[str]
-  if task.tokenizer_source == 'oracle':
+  if task.tokenizer_source in _USERS_TEXT:
     texts = training_text(data)
   elif task.tokenizer_source == 'heavy_hitters':
     counts = _find_heavy_hitters(chosen, data)
@@ -81,7 +84,7 @@ def charge_first_tokenizer(
 ) -> None:
   """Enters what the first tokenizer cost."""
   task = chosen.task_settings
-  if task.tokenizer_source == 'oracle':
+  if task.tokenizer_source in _USERS_TEXT:
     ledger.note_no_guarantee('tokenizer', 'trained on the users’ own text')
   elif task.tokenizer_source == 'heavy_hitters':
     ledger.charge_local(
@@ -102,15 +105,11 @@ def check_first_tokenizer(chosen: experiment.Experiment) -> None:
     raise settings_lib.SettingsError(
       'tokenizer', 'word', f'--algo={chosen.algorithm.name} learns sub-words; use bpe'
     )
-  if (
-    task.tokenizer_source == 'oracle'
-    and chosen.privacy_settings is not None
-    and chosen.privacy_settings.privacy_claim
-  ):
+  if task.tokenizer_source in _USERS_TEXT and chosen.claims_privacy:
     raise settings_lib.IncompatibleSettingsError(
-      '--tokenizer_source=oracle trains the tokenizer on users’ text, which no noise '
-      'protects: there is no privacy figure to claim. For a comparison, add '
-      '--privacy_claim=false.'
+      f'--tokenizer_source={task.tokenizer_source} trains the tokenizer on users’ text, '
+      'which no noise protects: there is no privacy figure to claim. For a comparison, '
+      'add --privacy_claim=false.'
     )
 
 
@@ -118,7 +117,7 @@ def corpus_counts(
   record: TokenizerRecord, chosen: experiment.Experiment, data: clients.FederatedText
 ) -> collections.Counter[str]:
   """Returns the word counts of the text that a tokenizer was trained on."""
-  if record.source == 'oracle':
+  if record.source in _USERS_TEXT:
     return statistics.word_counts(training_text(data))
   if record.source == 'public':
     return statistics.word_counts(_public_text(chosen, data))

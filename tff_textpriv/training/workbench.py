@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,9 @@ class Workbench:
     task: settings.LanguageModelSettings = chosen.task_settings
     cache_dir = pathlib.Path(task.data_dir)
     self.tokenizer = tokenizer
-    self.model = language_models.build(task.model, tokenizer.size, task.tied_embeddings)
+    self.model = language_models.build(
+      task.model, tokenizer.size, task.tied_embeddings, task.dropout
+    )
     self._chosen = chosen
     self._train = encoded.EncodedClients(
       data.train,
@@ -55,21 +58,9 @@ class Workbench:
 
   def client_batches(
     self, client_ids: Sequence[str], round_number: int
-  ) -> list[list[batching.Batch]]:
+  ) -> list[list[Any]]:
     """Makes the batches of a round's clients."""
-    algorithm = self._chosen.algorithm_settings
-    return [
-      batching.training_batches(
-        self._train.posts(client_id),
-        batch_size=algorithm.client_batch_size,
-        num_epochs=getattr(algorithm, 'client_epochs_per_round', 1),
-        max_length=self._chosen.task_settings.max_sentence_length,
-        rng=randomness.generator(
-          self._chosen.run.seed, 'batches', round_number, client_id
-        ),
-      )
-      for client_id in client_ids
-    ]
+    return [self._batches(client_id, round_number) for client_id in client_ids]
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` users."""
@@ -80,3 +71,20 @@ class Workbench:
       rng = randomness.generator(self._chosen.run.seed, 'evaluation', group)
       ids = [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
     return self._evaluator.evaluate(weights, users, ids)
+
+  def _batches(self, client_id: str, round_number: int) -> list[Any]:
+    """Makes a client's batches, with seeds in them if the model has dropout."""
+    algorithm = self._chosen.algorithm_settings
+    rng = randomness.generator(
+      self._chosen.run.seed, 'batches', round_number, client_id
+    )
+    batches = batching.training_batches(
+      self._train.posts(client_id),
+      batch_size=algorithm.client_batch_size,
+      num_epochs=getattr(algorithm, 'client_epochs_per_round', 1),
+      max_length=self._chosen.task_settings.max_sentence_length,
+      rng=rng,
+    )
+    if self.model.dropout == 0:
+      return batches
+    return batching.with_dropout_seeds(batches, rng)

@@ -1,0 +1,1 @@
+"""Measurements of speed, scale and start-up; see docs/performance.md."""

@@ -1,0 +1,85 @@
+"""Our round: NumPy batches, our process, our workers.
+
+python -m benchmarks.contenders.ours NUM_WORKERS LOG_FOLDER
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import tensorflow_federated as tff
+
+from benchmarks import workloads
+from benchmarks.contenders import server
+from tff_textpriv.iterative_processes import learning_model, registry
+from tff_textpriv.models import language_models
+from tff_textpriv.privacy import central
+from tff_textpriv.runtime import execution
+
+
+class Ours:
+  """Trains as `training/program.py` does."""
+
+  def prepare(self, workload: workloads.Workload) -> None:
+    """Builds the process; see `server.Contender`."""
+    self._workload = workload
+    self._process = build_process(
+      language_models.build(workload.preset, workload.vocab_size, tied=False),
+      workload.weights,
+      cohort_size=len(workload.posts),
+      private=workload.private,
+    )
+    self._state = self._process.initialize()
+
+  def run_round(self) -> None:
+    """Makes the batches and trains on them."""
+    cohort = [
+      workloads.training_batches(posts, i, self._workload.max_length)
+      for i, posts in enumerate(self._workload.posts)
+    ]
+    self._state = self._process.next(self._state, cohort).state
+
+  def weights(self) -> list[np.ndarray]:
+    """Returns the weights; see `server.Contender`."""
+    trainable = self._process.get_model_weights(self._state).trainable
+    return [np.asarray(weight) for weight in trainable]
+
+
+def build_process(
+  model: language_models.LanguageModel,
+  weights: list[np.ndarray],
+  *,
+  cohort_size: int,
+  private: bool,
+) -> tff.learning.templates.LearningProcess:
+  """Builds our process with plain SGD on clients and server."""
+  name = 'dp_fed_avg' if private else 'fed_avg'
+  algorithm = registry.ALGORITHMS[name]
+  chosen = {
+    'client_learning_rate': workloads.CLIENT_LEARNING_RATE,
+    'server_optimizer': 'sgd',
+    'server_learning_rate': 1.0,
+  }
+  if not private:
+    chosen['client_weighting'] = 'uniform'
+  plan = None
+  if private:
+    plan = central.CentralDpPlan(
+      sampling='fixed',
+      population=cohort_size,
+      cohort=cohort_size,
+      simulated_population=cohort_size,
+      simulated_cohort=cohort_size,
+      rounds=1,
+      clip=workloads.CLIP,
+      noise_multiplier=workloads.NOISE_MULTIPLIER,
+      delta=1e-6,
+      claim=False,
+    )
+  functional_model = learning_model.from_language_model(model, weights)
+  return algorithm.build(functional_model, algorithm.settings(**chosen), plan, 0)
+
+
+if __name__ == '__main__':
+  with execution.execution(int(sys.argv[1]), log_dir=pathlib.Path(sys.argv[2])):
+    server.serve(Ours())

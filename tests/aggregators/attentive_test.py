@@ -1,0 +1,279 @@
+"""Attentive aggregation: its arithmetic, from first principles, and its safety."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import attentive
+from tff_textpriv.runtime.execution import execution
+
+_SHAPES = ((3, 2), (4,))
+_SIZES = (6, 4)
+_ROOT_N = np.sqrt(10)
+_UPDATE_TYPE = tff.to_type(tuple((np.float32, shape) for shape in _SHAPES))
+_VALUE_TYPE = tff.to_type(
+  collections.OrderedDict(update=_UPDATE_TYPE, products=(np.float32, [2]))
+)
+
+
+def _tensors(vector) -> tuple[np.ndarray, ...]:
+  parts = np.split(np.asarray(vector, np.float32), [6])
+  return tuple(p.reshape(s) for p, s in zip(parts, _SHAPES, strict=True))
+
+
+def _flat(tensors) -> np.ndarray:
+  return np.concatenate([np.ravel(tensor) for tensor in tensors]).astype(np.float64)
+
+
+def _process(attention, granularity='model', step='gradient'):
+  factory = attentive.AttentiveFactory(attention, granularity, step)
+  return factory.create(_VALUE_TYPE, tff.TensorType(np.float32))
+
+
+def _values(theta, updates):
+  return [attentive.client_value(_tensors(theta), _tensors(v)) for v in updates]
+
+
+def _run(process, theta, updates, weights=None):
+  """Returns the whole step, the theta of `shrinkage` included, and measurements."""
+  weights = np.ones(len(updates), np.float32) if weights is None else weights
+  output = process.next(process.initialize(), _values(theta, updates), list(weights))
+  shrinkage = np.repeat(output.result['shrinkage'], _SIZES)
+  step = _flat(output.result['gradient']) + shrinkage * np.asarray(theta)
+  return step, output.measurements
+
+
+def _example(num_clients=5, seed=0, scale=1.0):
+  rng = np.random.default_rng(seed)
+  theta = rng.normal(size=10).astype(np.float32)
+  return theta, (scale * rng.normal(size=(num_clients, 10))).astype(np.float32)
+
+
+def _softmax(scores):
+  powers = np.exp(scores - np.max(scores))
+  return powers / powers.sum()
+
+
+def _autodiff(theta, updates, with_normalizer=True) -> np.ndarray:
+  """Differentiates L' = sum log a_k + log d_k, with the clients' models held fixed."""
+  clients = tf.constant(theta[np.newaxis] - updates, tf.float64)
+  point = tf.constant(theta, tf.float64)
+  with tf.GradientTape() as tape:
+    tape.watch(point)
+    scores = tf.linalg.matvec(clients, point) / np.sqrt(len(theta))
+    log_attention = tf.nn.log_softmax(scores) if with_normalizer else scores
+    distances = tf.reduce_sum(tf.square(point - clients), axis=1)
+    loss = tf.reduce_sum(log_attention + tf.math.log(distances))
+  return tape.gradient(loss, point).numpy()
+
+
+def test_exact_is_the_gradient_of_the_loss_and_paper_is_not(tff_runtime):
+  theta, updates = _example()
+  expected = _autodiff(theta, updates)
+  exact, _ = _run(_process('exact'), theta, updates)
+  np.testing.assert_allclose(exact, expected, rtol=1e-5, atol=1e-6)
+  # Eq. 9 as printed leaves out the softmax's normalizer: the gradient of other scores.
+  paper, _ = _run(_process('paper'), theta, updates)
+  np.testing.assert_allclose(
+    paper, _autodiff(theta, updates, with_normalizer=False), rtol=1e-5, atol=1e-6
+  )
+  assert np.abs(paper - expected).max() > 0.1
+
+
+def test_paper_is_what_algorithm_3_computes_line_by_line(tff_runtime):
+  theta, updates = _example(seed=1)
+  clients = theta - updates
+  attention = _softmax(clients @ theta / _ROOT_N)
+  gradient = np.zeros(10)
+  for a_k, theta_k in zip(attention, clients, strict=True):
+    d_k = np.sum((theta - theta_k) ** 2)
+    gradient += 1 / a_k * (a_k / _ROOT_N * theta_k) + 1 / d_k * 2 * (theta - theta_k)
+  step, _ = _run(_process('paper'), theta, updates)
+  np.testing.assert_allclose(step, gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_layerwise_weighs_each_tensor_by_the_softmax_of_its_distances(tff_runtime):
+  theta, updates = _example(seed=2)
+  expected = []
+  for part in (slice(0, 6), slice(6, 10)):
+    weights = _softmax(np.linalg.norm(updates[:, part], axis=1))
+    expected.append(weights @ updates[:, part])
+  step, measured = _run(_process('layerwise', 'layer'), theta, updates)
+  np.testing.assert_allclose(step, np.concatenate(expected), rtol=1e-5)
+  whole, _ = _run(_process('layerwise', 'model'), theta, updates)
+  weights = _softmax(np.linalg.norm(updates, axis=1))
+  np.testing.assert_allclose(whole, weights @ updates, rtol=1e-5)
+  assert 'distance_weight_max' not in measured
+
+
+@pytest.mark.parametrize('attention', ['paper', 'exact'])
+def test_by_layers_every_tensor_is_a_model_of_its_own(tff_runtime, attention):
+  theta, updates = _example(seed=3)
+  step, _ = _run(_process(attention, 'layer'), theta, updates)
+  for part in (slice(0, 6), slice(6, 10)):
+    expected = _autodiff(theta[part], updates[:, part], attention == 'exact')
+    np.testing.assert_allclose(step[part], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize('granularity', attentive.GRANULARITIES)
+@pytest.mark.parametrize('num_clients', [1, 2, 7])
+def test_equal_clients_give_the_plain_mean(tff_runtime, granularity, num_clients):
+  theta, (update,) = _example(1, seed=4)
+  updates = np.tile(update, (num_clients, 1))
+  for attention in ('exact', 'layerwise', 'uniform'):
+    step, measured = _run(_process(attention, granularity, 'relative'), theta, updates)
+    np.testing.assert_allclose(step, update, rtol=1e-5)
+    assert measured['attention_entropy'] == pytest.approx(np.log(num_clients), abs=1e-5)
+    assert measured['attention_max'] == pytest.approx(1 / num_clients)
+  # The gradient of m equal clients is m times that of one: 2 m v / d.
+  raw, _ = _run(_process('exact', granularity), theta, updates)
+  units = [slice(0, 10)] if granularity == 'model' else [slice(0, 6), slice(6, 10)]
+  paper, _ = _run(_process('paper', granularity, 'relative'), theta, updates)
+  for part in units:
+    d = np.sum(update[part] ** 2)
+    np.testing.assert_allclose(
+      raw[part], 2 * num_clients * update[part] / d, rtol=1e-4, atol=1e-5
+    )
+    # Under Eq. 9 as printed even equal clients do not give their mean: the step also
+    # goes from each client's model towards the origin.
+    pull_to_origin = (theta - update)[part] * d / 2 / np.sqrt(len(update[part]))
+    np.testing.assert_allclose(
+      paper[part], update[part] + pull_to_origin, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_how_each_rule_weighs_a_client_that_is_far_away(tff_runtime):
+  # Two clients at distance 1 and one at distance 10, each along an axis of its own, so
+  # that a coordinate of the step over the client's distance is its weight.
+  theta = np.zeros(10, np.float32)
+  distances = np.array([1.0, 1.0, 10.0])
+  updates = np.eye(3, 10) * distances[:, np.newaxis]
+
+  def weights(attention):
+    step, measured = _run(_process(attention, 'model', 'relative'), theta, updates)
+    return step[:3] / distances, measured
+
+  # Softmax of distances: exp(10) / (2 exp(1) + exp(10)) = 0.99975.
+  layerwise, measured = weights('layerwise')
+  np.testing.assert_allclose(layerwise, [1.234e-4, 1.234e-4, 0.999753], rtol=1e-3)
+  assert measured['attention_max'] == pytest.approx(0.999753, rel=1e-5)
+  # Inverse squares: 1/100 of a near client's pull, 0.01 / 2.01 = 0.00498. Seen from the
+  # origin all scores are 0, and m / sqrt(n) sum a_k v_k cancels sum v_k / sqrt(n).
+  exact, measured = weights('exact')
+  np.testing.assert_allclose(exact, [1 / 2.01, 1 / 2.01, 0.01 / 2.01], rtol=1e-5)
+  assert measured['distance_weight_max'] == pytest.approx(1 / 2.01)
+  assert measured['attention_max'] == pytest.approx(1 / 3)
+  # As printed, 2 / d - 1 / sqrt(n) over sum 2 / d: beyond d = 2 sqrt(n) = 6.3 the sign
+  # turns, and the server is driven away from the client.
+  paper, _ = weights('paper')
+  expected = (2 / distances**2 - 1 / _ROOT_N) / np.sum(2 / distances**2)
+  np.testing.assert_allclose(paper, expected, rtol=1e-5)
+  assert expected[2] < -0.07 and expected[0] > 0.4
+
+
+def test_uniform_attention_is_the_mean(tff_runtime):
+  theta, updates = _example(seed=9)
+  step, measured = _run(_process('uniform'), theta, updates)
+  np.testing.assert_allclose(step, updates.mean(axis=0), rtol=1e-5, atol=1e-6)
+  assert measured['attention_max'] == pytest.approx(1 / 5)
+
+
+def test_attention_follows_the_alignment_with_the_server_model(tff_runtime):
+  theta = np.full(10, 3.0, np.float32)
+  # theta_k = theta - v_k: the first client grew, the second shrank, by the same length.
+  updates = np.stack([np.full(10, -0.5), np.full(10, 0.5)]).astype(np.float32)
+  scores = (theta - updates) @ theta / _ROOT_N
+  attention = _softmax(scores)
+  step, measured = _run(_process('exact'), theta, updates)
+  assert attention[0] > 0.99
+  assert measured['attention_max'] == pytest.approx(attention[0], rel=1e-4)
+  entropy = -np.sum(attention * np.log(attention))
+  assert measured['attention_entropy'] == pytest.approx(entropy, rel=1e-3)
+  # Opposite updates of one length leave only the term of the attention.
+  np.testing.assert_allclose(
+    step, 2 / _ROOT_N * (attention @ updates), rtol=1e-4, atol=1e-6
+  )
+
+
+@pytest.mark.parametrize('attention', attentive.ATTENTIONS)
+@pytest.mark.parametrize('granularity', attentive.GRANULARITIES)
+@pytest.mark.parametrize('step', attentive.STEPS)
+def test_no_distance_and_no_norm_breaks_it(tff_runtime, attention, granularity, step):
+  theta, (update, *_) = _example(seed=5)
+  process = _process(attention, granularity, step)
+  for scale in (0.0, 1e-30, 1e-18, 1e-6, 1e6, 1e18):
+    updates = np.stack([update, scale * update, scale * update[::-1]])
+    result, measured = _run(process, theta, updates)
+    assert np.isfinite(result).all(), scale
+    assert all(np.isfinite(value) for value in measured.values()), scale
+    assert measured['attended_clients'] == 3
+  # Scores of 1e18 would overflow exp. Here they decide: the two farthest clients share
+  # all attention, or one of them has it.
+  if attention == 'layerwise':
+    assert measured['attention_max'] in (0.5, 1.0)
+    assert measured['attention_entropy'] <= np.log(2) + 1e-6
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize('attention', attentive.ATTENTIONS)
+def test_clients_that_are_not_finite_are_left_out_and_counted(
+  tff_runtime, attention, bad
+):
+  theta, updates = _example(seed=6)
+  broken = updates.copy()
+  broken[2, 7] = bad
+  process = _process(attention, 'layer')
+  expected, _ = _run(process, theta, np.delete(updates, 2, axis=0))
+  step, measured = _run(process, theta, broken)
+  np.testing.assert_allclose(step, expected, rtol=1e-5, atol=1e-6)
+  assert measured['non_finite_clients'] == 1 and measured['attended_clients'] == 4
+  # So is a client whose weight is 0, which is how client work marks its failure.
+  step, measured = _run(process, theta, updates, np.float32([1, 1, 0, 1, 1]))
+  np.testing.assert_allclose(step, expected, rtol=1e-5, atol=1e-6)
+  assert measured['non_finite_clients'] == 1
+
+
+@pytest.mark.parametrize('attention', attentive.ATTENTIONS)
+def test_a_cohort_of_nobody_is_no_step(tff_runtime, attention):
+  step, measured = _run(_process(attention), _example()[0], [])
+  np.testing.assert_array_equal(step, np.zeros(10))
+  assert measured['attention_entropy'] == measured['attention_max'] == 0
+
+
+def test_two_workers_give_the_same_step_as_one(tmp_path):
+  # Scores that differ by hundreds: parts of the cohort have very different peaks.
+  theta, updates = _example(9, seed=7, scale=40.0)
+  processes = [
+    _process('paper', 'model', 'gradient'),
+    _process('exact', 'layer', 'relative'),
+    _process('layerwise', 'layer'),
+  ]
+  with execution(log_dir=tmp_path):
+    one = [_run(process, theta, updates) for process in processes]
+  with execution(num_workers=2, log_dir=tmp_path):
+    two = [_run(process, theta, updates) for process in processes]
+  for (step, measured), (other, other_measured) in zip(one, two, strict=True):
+    np.testing.assert_allclose(other, step, rtol=1e-5, atol=1e-5)
+    for name, value in measured.items():
+      assert other_measured[name] == pytest.approx(float(value), abs=1e-5), name
+
+
+def test_a_softmax_without_a_running_peak_would_be_caught(tff_runtime):
+  theta, updates = _example(4, seed=8, scale=100.0)
+  weights = _softmax(np.linalg.norm(updates.astype(np.float64), axis=1))
+  step, _ = _run(_process('layerwise'), theta, updates)
+  np.testing.assert_allclose(step, weights @ updates, rtol=1e-4)
+  with np.errstate(over='ignore', invalid='ignore'):
+    naive = np.exp(np.linalg.norm(updates, axis=1))  # The broken twin.
+    assert not np.isfinite(naive / naive.sum()).all()
+
+
+def test_the_aggregate_says_what_to_do_with_the_model():
+  result = _process('exact').next.type_signature.result.result.member
+  assert result['gradient'] == _UPDATE_TYPE
+  assert str(result['shrinkage']) == 'float32[2]'
+  with pytest.raises(ValueError, match='none of paper, exact'):
+    attentive.AttentiveFactory('softmax')

@@ -1,0 +1,160 @@
+"""Labelled data: partitions, batches and the embedded twins."""
+
+import numpy as np
+import pytest
+
+from tff_textpriv.datasets import (
+  clients,
+  embedded_labelled,
+  labelled,
+  labelled_batching,
+  partition,
+)
+from tff_textpriv.text import representations, rolling_hash
+
+
+def _all_once(parts, number):
+  dealt = np.concatenate(list(parts.values()))
+  return np.array_equal(np.sort(dealt), np.arange(number))
+
+
+def test_equal_shards_deal_every_example_once_and_evenly():
+  parts = partition.equal_shards(103, 10, seed=0)
+  assert _all_once(parts, 103)
+  assert sorted({len(rows) for rows in parts.values()}) == [10, 11]
+  again, other = (partition.equal_shards(103, 10, seed) for seed in (0, 1))
+  assert all(np.array_equal(parts[name], again[name]) for name in parts)
+  assert any(not np.array_equal(parts[name], other[name]) for name in parts)
+
+
+def test_by_user_leaves_each_rating_with_its_user():
+  users = np.array([7, 3, 7, 9, 3, 7])
+  parts = partition.by_user(users, None, seed=0)
+  assert {name: rows.tolist() for name, rows in parts.items()} == {
+    'user_3': [1, 4],
+    'user_7': [0, 2, 5],
+    'user_9': [3],
+  }
+  assert len(partition.by_user(users, 2, seed=0)) == 2
+
+
+@pytest.mark.parametrize('alpha', [1e-4, 0.1, 1.0, 1000.0])
+def test_dirichlet_deals_every_example_once_and_nobody_goes_without(alpha):
+  labels = np.random.default_rng(0).integers(4, size=2000)
+  parts = partition.dirichlet(labels, 50, alpha, seed=0)
+  assert len(parts) == 50 and _all_once(parts, 2000)
+  assert min(len(rows) for rows in parts.values()) >= 1
+
+
+def test_a_small_alpha_makes_clients_differ_and_a_large_one_alike():
+  labels = np.random.default_rng(0).integers(4, size=20_000)
+
+  def spread(alpha):
+    parts = partition.dirichlet(labels, 20, alpha, seed=0)
+    shares = [
+      np.bincount(labels[rows], minlength=4) / len(rows) for rows in parts.values()
+    ]
+    return np.std(shares, axis=0).mean()
+
+  # The standard deviation of a share of one in four is sqrt(3 / 16 / (4 alpha + 1)).
+  assert spread(1e5) < 0.02
+  assert 0.1 < spread(1.0) < 0.3
+  assert spread(0.01) > 0.35
+
+
+@pytest.mark.parametrize(
+  'deal',
+  [
+    lambda: partition.equal_shards(3, 4, 0),
+    lambda: partition.dirichlet(np.array([0, 1, 0]), 4, 1.0, 0),
+    lambda: partition.by_user(np.array([0, 1, 0]), 3, 0),
+  ],
+)
+def test_more_clients_than_there_can_be_are_refused(deal):
+  with pytest.raises(clients.DataError, match='--num_clients='):
+    deal()
+
+
+@pytest.fixture(scope='module')
+def encoded():
+  examples = labelled.Examples(
+    ['cats and dogs', 'dog', ''],
+    np.array([0, 1, 0, 2, 1]),
+    np.arange(10, dtype=np.float32).reshape(5, 2),
+    np.array([1, 0, 1, 0, 1], np.int32),
+  )
+  bag = representations.HashedBag(rolling_hash.RollingHasher())
+  return labelled_batching.encode(examples, bag.encode(examples.texts), bag)
+
+
+def test_a_batch_has_the_ids_of_the_examples_texts_and_is_padded(encoded):
+  inputs, labels = encoded.batch(np.array([4, 2]), shape=(3, 4))
+  assert inputs['ids'].tolist() == [
+    [2196, 5000, 5000, 5000],
+    [283, 3225, 4279, 5000],
+    [5000, 5000, 5000, 5000],
+  ]
+  assert inputs['dense'].tolist() == [[8, 9], [4, 5], [0, 0]]
+  assert inputs['num_examples'] == 2
+  assert labels[:2].tolist() == [1, 1]
+
+
+def test_training_batches_pass_over_all_examples_in_each_epoch(encoded):
+  batches = labelled_batching.training_batches(
+    encoded,
+    np.array([0, 1, 2, 4]),
+    batch_size=3,
+    num_epochs=2,
+    rng=np.random.default_rng(0),
+  )
+  assert [int(inputs['num_examples']) for inputs, _ in batches] == [3, 1, 3, 1]
+  assert {inputs['ids'].shape for inputs, _ in batches} == {(3, 3)}
+  for epoch in (batches[:2], batches[2:]):
+    seen = [
+      row for inputs, _ in epoch for row in inputs['dense'][: inputs['num_examples'], 0]
+    ]
+    assert sorted(seen) == [0, 2, 4, 8]
+  seeds = {tuple(inputs['dropout_seed']) for inputs, _ in batches}
+  assert len(seeds) == 4
+
+
+@pytest.mark.parametrize(
+  ('number', 'updates', 'size'), [(100, 10, 10), (101, 10, 11), (3, 10, 1)]
+)
+def test_the_batch_size_follows_the_number_of_updates(number, updates, size):
+  assert labelled_batching.size_for_updates(number, updates) == size
+  assert -(-number // size) <= updates
+
+
+def test_the_held_out_tenth_and_the_rest_are_all_examples():
+  examples = labelled.Examples.of_texts([str(i) for i in range(50)], [0, 1] * 25)
+  train, validation = labelled.hold_out(examples, seed=0)
+  assert len(train) == 45 and len(validation) == 5
+  assert sorted([*train.text_of, *validation.text_of]) == list(range(50))
+
+
+def test_data_without_examples_or_with_a_strange_label_are_refused():
+  some = labelled.Examples.of_texts(['a'], [0])
+  with pytest.raises(clients.DataError, match='no test examples'):
+    labelled.LabelledData('x', ('no', 'yes'), some, some, some.take(np.array([], int)))
+  strange = labelled.Examples.of_texts(['a'], [2])
+  with pytest.raises(clients.DataError, match='none of the 2 classes'):
+    labelled.LabelledData('x', ('no', 'yes'), some, strange, some)
+
+
+@pytest.mark.parametrize(
+  'build', [embedded_labelled.reviews, embedded_labelled.ratings]
+)
+def test_the_embedded_twins_are_functions_of_the_seed(build):
+  first, again, other = build(0), build(0), build(1)
+  assert list(first.train.texts) == list(again.train.texts)
+  np.testing.assert_array_equal(first.test.labels, again.test.labels)
+  assert list(first.train.texts) != list(other.train.texts)
+  for group in (first.train, first.validation, first.test):
+    assert 0.35 < group.labels.mean() < 0.65
+
+
+def test_nobody_of_the_embedded_raters_is_in_two_groups():
+  data = embedded_labelled.ratings(0)
+  groups = [set(group.users) for group in (data.train, data.validation, data.test)]
+  assert sum(map(len, groups)) == len(set.union(*groups)) == 250

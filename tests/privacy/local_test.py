@@ -1,0 +1,128 @@
+"""Plans of local privacy, what they cost in the ledger, and what the card says."""
+
+import dataclasses
+import json
+
+import pytest
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.privacy import card, ledger, local, mechanism
+
+_PLAN = local.LdpPlan(epsilon=1.0, num_coordinates=5001, coordinates_per_client=20)
+
+
+def _ledger(*rounds, plan=_PLAN):
+  spent = ledger.Ledger(plan.delta, plan.accountant)
+  for users in rounds:
+    spent.charge_reports(plan, users)
+  return spent
+
+
+def _card(plan, spent):
+  return card.privacy_card(spent, plan, task='imdb', algo='rr_ldp', facts={})
+
+
+def test_flags_make_a_plan_and_a_model_that_is_too_small_is_refused():
+  settings = local.LocalPrivacySettings(coordinates_per_client=20)
+  assert local.make_plan(settings, 5001) == _PLAN
+  with pytest.raises(settings_lib.SettingsError, match='coordinates_per_client=20.*19'):
+    local.make_plan(settings, 19)
+  with pytest.raises(mechanism.PrivacyError, match='20 of 19'):
+    dataclasses.replace(_PLAN, num_coordinates=19)
+
+
+def test_a_user_pays_for_the_rounds_that_the_user_took_part_in():
+  spent = _ledger(['ann', 'bob'], ['bob'], ['cem'], [], ['bob', 'cem'])
+  assert spent.rounds_by_user == {'ann': 1, 'bob': 3, 'cem': 2}
+  # Three rounds of 20 bits; not the five rounds of the run.
+  assert spent.epsilon() == _PLAN.reports.composed_epsilon(3, 1e-6)
+  assert spent.epsilon() < _PLAN.reports.composed_epsilon(5, 1e-6)
+  (entry,) = spent.entries
+  assert (entry.kind, entry.count) == (ledger.LOCAL, 3)
+
+
+def test_the_ledger_of_reports_survives_a_restart():
+  spent = _ledger(['ann', 'bob'], ['bob'])
+  again = ledger.Ledger.from_json(spent.to_json())
+  assert again == spent
+  again.charge_reports(_PLAN, ['bob'])
+  assert again.epsilon() == _PLAN.reports.composed_epsilon(3, 1e-6)
+
+
+def test_a_ledger_from_before_there_were_reports_can_be_read():
+  spent = ledger.Ledger(1e-6)
+  spent.charge_local('heavy hitters', 'words', 8.0)
+  fields = json.loads(spent.to_json())
+  del fields['rounds_by_user'], fields['entries'][0]['reports']
+  assert ledger.Ledger.from_json(json.dumps(fields)) == spent
+
+
+def test_reports_add_to_other_local_reports():
+  spent = _ledger(['ann'])
+  spent.charge_local('heavy hitters', 'words', 8.0)
+  assert spent.epsilon() == 8 + _PLAN.reports.composed_epsilon(1, 1e-6)
+
+
+def test_bits_of_another_plan_or_for_another_delta_are_refused():
+  spent = _ledger(['ann'])
+  with pytest.raises(mechanism.PrivacyError, match='two plans'):
+    spent.charge_reports(dataclasses.replace(_PLAN, epsilon=2.0), ['ann'])
+  with pytest.raises(mechanism.PrivacyError, match='delta'):
+    spent.charge_reports(dataclasses.replace(_PLAN, delta=1e-5), ['ann'])
+  assert spent.rounds_by_user == {'ann': 1}
+
+
+def test_the_truth_table_goes_from_one_bit_to_what_an_adversary_faces():
+  rows = local.truth_table(_PLAN, rounds=25)
+  assert [row.num_bits for row in rows] == [1, 1, 25, 20, 500, 5001 * 25]
+  assert [row.pure for row in rows] == [1, 1, 25, 20, 500, 125_025]
+  composed = [row.composed for row in rows]
+  # From the general accountant: 500 bits of epsilon 1 are 320.818 at delta 1e-6.
+  assert composed[4] == pytest.approx(320.818, abs=1e-3)
+  # 125,025 bits: mean 57,776 and 4.75 standard deviations of 314 each.
+  assert composed[5] == pytest.approx(59_262, abs=5)
+  everything = local.truth_table(
+    dataclasses.replace(_PLAN, coordinates_per_client=None), rounds=25
+  )
+  assert [row.num_bits for row in everything] == [1, 1, 25, 5001, 5001 * 25]
+  assert 'adversary' in everything[-1].what
+
+
+def test_the_headline_is_the_figure_of_all_bits_and_not_of_one():
+  spent = _ledger(*[['ann']] * 25)
+  made = _card(_PLAN, spent)
+  assert made['epsilon'] == pytest.approx(320.818, abs=1e-3)
+  assert made['headline'].startswith('(320.818, 1e-06)-local differential privacy')
+  assert made['formal_guarantee'] and not made['reasons']
+  assert made['plan']['by_user'][-1]['pure'] == 500
+  page = card.render_markdown(made)
+  for line in (
+    '| one bit | 1 | 1.000 | 1.000 |',
+    '| one coordinate, 25 rounds | 25 | 25.000 | 24.998 |',
+    '| 20 of 5,001 coordinates, 25 rounds: what an adversary faces | 500 | 500.000 | '
+    '320.818 |',
+    '| most: 25 | 500.000 | 320.818 |',
+  ):
+    assert line in page
+  assert '125,025.000' in page  # What there would be without coordinate sampling.
+  assert 'Central differential privacy' not in page
+  json.dumps(made, allow_nan=False)
+
+
+def test_a_comparison_claims_nothing():
+  plan = dataclasses.replace(_PLAN, claim=False)
+  made = _card(plan, _ledger(['ann'], plan=plan))
+  assert made['epsilon'] is None
+  assert made['headline'] == 'No formal guarantee'
+  assert '--privacy_claim=false' in made['reasons'][0]
+
+
+def test_a_card_before_the_first_round_has_spent_nothing():
+  made = _card(_PLAN, _ledger())
+  assert made['plan']['by_user'] == []
+  card.render_markdown(made)
+
+
+def test_the_warning_names_what_one_round_costs():
+  (warning,) = local.LdpPlan(epsilon=1.0, num_coordinates=5001).warnings
+  assert 'spends 5,001 in a single round' in warning

@@ -1,0 +1,63 @@
+"""Commands answer help and mistakes without loading TensorFlow, which takes long."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import tff_textpriv
+
+_PACKAGE = pathlib.Path(tff_textpriv.__file__).parent
+_COMMANDS = sorted(
+  f'tff_textpriv.{folder}.{file.stem}'
+  for folder in ('tasks', 'tools')
+  for file in (_PACKAGE / folder).glob('*.py')
+  if "if __name__ == '__main__':" in file.read_text()
+)
+# Runs a command as `python -m` does; a mistake in a command line exits with 2.
+_SCRIPT = """
+import runpy, sys
+for arguments, expected in ((['--help'], 0), (['--no_such_flag=1'], 2)):
+  sys.argv = [sys.argv[0], *arguments]
+  try:
+    runpy.run_module({module!r}, run_name='__main__', alter_sys=True)
+  except SystemExit as exit:
+    assert exit.code == expected, (arguments, exit.code)
+  else:
+    raise AssertionError(f'{{arguments}} did not end the command')
+slow = {{'tensorflow', 'tensorflow_federated', 'jax'}} & sys.modules.keys()
+assert not slow, slow
+"""
+
+
+def _answers_at_once(module: str) -> bool:
+  done = subprocess.run(
+    [sys.executable, '-c', _SCRIPT.format(module=module)],
+    capture_output=True,
+    text=True,
+  )
+  return done.returncode == 0
+
+
+def test_tasks_and_tools_are_found():
+  assert {'tff_textpriv.tasks.stackoverflow', 'tff_textpriv.tools.plan'} <= set(
+    _COMMANDS
+  )
+
+
+@pytest.mark.parametrize('module', _COMMANDS)
+def test_help_and_wrong_flags_are_answered_without_tensorflow(module):
+  assert _answers_at_once(module)
+
+
+def test_a_command_that_imports_tensorflow_first_would_be_noticed(
+  tmp_path, monkeypatch
+):
+  source = (_PACKAGE / 'tools' / 'worker.py').read_text()
+  (tmp_path / 'tensorflow.py').touch()
+  (tmp_path / 'eager_worker.py').write_text(source)
+  monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+  assert _answers_at_once('eager_worker')
+  (tmp_path / 'eager_worker.py').write_text(f'import tensorflow\n{source}')
+  assert not _answers_at_once('eager_worker')

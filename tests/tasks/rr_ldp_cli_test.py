@@ -1,0 +1,101 @@
+"""The command with `--algo=rr_ldp`: what it says of privacy, what it sends, and its seeds."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.privacy import randomized_response
+from tff_textpriv.runtime import cohorts
+from tff_textpriv.tasks import base, stackoverflow
+from tff_textpriv.training import language_modeling, phases
+
+_TINY = (
+  '--algo=rr_ldp',
+  '--num_users=12',
+  '--clients_per_round=4',
+  '--vocab_size=300',
+  '--max_tokens_per_user=200',
+  '--max_eval_users=3',
+  '--total_rounds=3',
+  '--rounds_per_eval=3',
+)
+
+
+def _run(folder, *given: str) -> int:
+  where = (
+    f'--root_output_dir={folder.parent}',
+    f'--experiment_name={folder.name}',
+    f'--data_dir={folder.parent / "data"}',
+  )
+  return language_modeling.run(base.parse(stackoverflow.TASK, [*_TINY, *given, *where]))
+
+
+def _weights(folder) -> list[np.ndarray]:
+  return tf.keras.models.load_model(folder / 'model.keras').get_weights()
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+  folder = tmp_path_factory.mktemp('runs') / 'sampled'
+  assert _run(folder, '--coordinates_per_client=50') == 0
+  return folder
+
+
+def test_the_card_claims_the_figure_of_the_user_with_most_rounds(run):
+  card = json.loads((run / 'privacy_card.json').read_text())
+  users = [
+    user
+    for number in (1, 2, 3)
+    for user in cohorts.CohortSampler(
+      [f'user {i}' for i in range(12)], 4, 'poisson', 0
+    ).cohort(number)
+  ]
+  most = max(users.count(user) for user in users)
+  expected = randomized_response.composed_epsilon(1.0, 50 * most, 1e-6)
+  assert card['epsilon'] == expected
+  assert card['plan']['users_who_took_part'] == len(set(users))
+  (entry,) = [each for each in card['ledger'] if each['name'] == 'training reports']
+  assert (entry['kind'], entry['count']) == ('local', most)
+  assert 'one coordinate in one round only' in card['headline']
+  results = json.loads((run / 'results.json').read_text())
+  assert results['epsilon'] == expected
+
+
+def test_a_message_is_as_long_as_its_bits(run):
+  with open(run / 'metrics.csv', newline='') as file:
+    rows = list(csv.DictReader(file))
+  # 50 bits, a seed of 8 bytes and a weight of 4.
+  assert {float(row['bytes_per_client']) for row in rows} == {7 + 8 + 4}
+  assert {float(row['non_finite_clients']) for row in rows} == {0}
+
+
+def test_on_two_workers_and_in_a_run_of_its_own_the_model_is_the_same(run):
+  again = run.parent / 'again'
+  assert _run(again, '--coordinates_per_client=50', '--num_workers=2') == 0
+  for ours, theirs in zip(_weights(again), _weights(run), strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  other = run.parent / 'other'
+  assert _run(other, '--coordinates_per_client=51') == 0
+  assert any(
+    (ours != theirs).any()
+    for ours, theirs in zip(_weights(other), _weights(run), strict=True)
+  )
+
+
+def test_more_coordinates_than_the_model_has_are_refused_and_no_folder_is_left(run):
+  folder = run.parent / 'refused'
+  with pytest.raises(settings_lib.SettingsError, match='coordinates_per_client'):
+    _run(folder, '--coordinates_per_client=100000000')
+  assert not (folder / 'config.json').exists()
+
+
+def test_a_phase_gets_its_plan_when_the_model_is_known(run):
+  experiment = base.parse(stackoverflow.TASK, [*_TINY, '--epsilon_per_coordinate=0.5'])
+  (phase,) = phases.plan_phases(experiment, ['a', 'b', 'c', 'd'])
+  assert phase.plan is None
+  plan = phases.for_model(phase, experiment, 1000).plan
+  assert (plan.epsilon, plan.num_coordinates, plan.num_reported) == (0.5, 1000, 1000)

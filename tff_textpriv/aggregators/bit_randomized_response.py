@@ -1,0 +1,279 @@
+"""The mean of updates of which clients report one randomized bit per coordinate.
+
+See `tff_textpriv.privacy.randomized_response` for the law of a bit. An unbiased report
+of a coordinate is +-q / (2p - 1), so what has to be summed are signs, +1 or -1: whole
+numbers, that add up exactly in any order. Everything that decides the privacy figure
+comes from one `LdpPlan`, the same object from which the ledger is charged.
+"""
+
+import collections
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import bit_reports, messages
+from tff_textpriv.privacy import local
+
+_INT32_MAX = 2**31 - 1
+
+
+class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
+  """Estimates the mean of clients' clipped updates from their randomized bits.
+
+  A client's update is set to zero if any of it is not finite (and the client is
+  counted in `non_finite_clients`), each coordinate is clipped to [-q, q], and of each
+  coordinate that the plan has the client report one randomized bit is drawn. The
+  message is that of `bit_reports.message_type`: packed bits, and with coordinate sampling the seed
+  by which the server knows which coordinates they are of. It is unpacked where it is
+  added to the running sum. The result is an unbiased estimate of the mean, of the
+  type of an update; without any client it is zero.
+
+  Values are structures of float tensors, or, with the noise source `seeded`, ordered
+  dictionaries of such an update named `delta` and a `seed`, int32 [2], that differs
+  between clients and rounds. With the noise source `system` clients draw their own.
+
+  With a `sum_factory`, such as `tff.aggregators.SecureSumFactory(1, -1)`, the signs are
+  summed by that instead. What it gets is not packed, an int32 for each coordinate
+  (0 where there is no report): a secure sum masks numbers modulo something larger than
+  the cohort, and cannot mask bits. `bytes_per_client` then counts these numbers.
+  """
+
+  def __init__(
+    self,
+    plan: local.LdpPlan,
+    bound: float,
+    sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  ):
+    """Makes the factory of a plan's mechanism.
+
+    Args:
+      plan: Epsilon, the number of coordinates, how many of them are reported.
+      bound: The quantization range q; of no consequence for privacy.
+      sum_factory: What sums signs, instead of the sum of packed bits.
+    """
+    self._plan = plan
+    self._bound = bound
+    self._sum_factory = sum_factory
+
+  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+    """Builds the aggregation of updates of one type; see the base class."""
+    parts = _Parts(self._plan, self._bound, value_type, None, self._sum_factory)
+
+    @tff.federated_computation(
+      parts.sum_process.initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+    )
+    def next_round(state, values):
+      return parts.next_round(state, tff.federated_map(parts.contribution, values))
+
+    return tff.templates.AggregationProcess(parts.sum_process.initialize, next_round)
+
+
+class BitMeanFactory(tff.aggregators.WeightedAggregationFactory):
+  """The weighted twin of `UnweightedBitMeanFactory`.
+
+  Weights are rounded to whole numbers, so that sums stay whole; a negative weight or
+  one that is not finite counts as 0. They are sent as they are: a weight is not
+  protected by the plan. A `SecureSumFactory` needs the largest weight, and minus that,
+  as its bounds.
+  """
+
+  def __init__(
+    self,
+    plan: local.LdpPlan,
+    bound: float,
+    sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
+  ):
+    """Makes the factory of a plan's mechanism; see the unweighted one."""
+    self._plan = plan
+    self._bound = bound
+    self._sum_factory = sum_factory
+
+  def create(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Builds the aggregation of updates and weights; see the base class."""
+    parts = _Parts(self._plan, self._bound, value_type, weight_type, self._sum_factory)
+
+    @tff.federated_computation(
+      parts.sum_process.initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_round(state, values, weights):
+      contributions = tff.federated_map(parts.contribution, (values, weights))
+      return parts.next_round(state, contributions)
+
+    return tff.templates.AggregationProcess(parts.sum_process.initialize, next_round)
+
+
+class _PackedSumFactory(tff.aggregators.UnweightedAggregationFactory):
+  """Sums messages into `signs` and `weight`, unpacking them one by one."""
+
+  def __init__(self, plan: local.LdpPlan, dtype: tf.DType):
+    self._plan = plan
+    self._dtype = dtype
+
+  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+    plan, dtype = self._plan, self._dtype
+
+    @tff.federated_computation
+    def initialize():
+      return tff.federated_value((), tff.SERVER)
+
+    @tff.tensorflow.computation
+    def zero():
+      return collections.OrderedDict(
+        signs=tf.zeros([plan.num_coordinates], dtype), weight=tf.zeros([], dtype)
+      )
+
+    sum_type = zero.type_signature.result
+
+    @tff.tensorflow.computation(sum_type, value_type)
+    def accumulate(total, message):
+      return tf.nest.map_structure(
+        tf.add, total, bit_reports.contribution(plan, message, dtype)
+      )
+
+    @tff.tensorflow.computation(sum_type, sum_type)
+    def merge(first, second):
+      return tf.nest.map_structure(tf.add, first, second)
+
+    @tff.tensorflow.computation(sum_type)
+    def report(total):
+      return total
+
+    @tff.federated_computation(
+      initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
+    )
+    def next_round(state, reports):
+      total = tff.federated_aggregate(reports, zero(), accumulate, merge, report)
+      measurements = tff.federated_value((), tff.SERVER)
+      return tff.templates.MeasuredProcessOutput(state, total, measurements)
+
+    return tff.templates.AggregationProcess(initialize, next_round)
+
+
+class _Parts:
+  """What the weighted and the unweighted process have in common.
+
+  Attributes:
+    contribution: Makes of a client's value (and weight) its `message`, and
+      `non_finite`, 1 if the update was zeroed.
+    sum_process: Sums the messages into `signs` and `weight`.
+  """
+
+  def __init__(
+    self,
+    plan: local.LdpPlan,
+    bound: float,
+    value_type: tff.Type,
+    weight_type: tff.Type | None,
+    sum_factory: tff.aggregators.UnweightedAggregationFactory | None,
+  ):
+    update_type = _update_type(plan, value_type)
+    dtype = tf.int32 if weight_type is None else tf.int64
+
+    def contribute(value, weight):
+      if update_type is value_type:
+        update, seed = value, None
+      else:
+        update, seed = value['delta'], value['seed']
+      if plan.noise_source == 'system':
+        seed = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
+      values, non_finite = _finite_vector(update)
+      message = bit_reports.randomize(plan, bound, values, seed)
+      if weight is not None:
+        message['weight'] = _whole_weight(weight)
+      if sum_factory is not None:
+        message = bit_reports.contribution(plan, message, dtype)
+      return collections.OrderedDict(message=message, non_finite=non_finite)
+
+    self.contribution = (
+      tff.tensorflow.computation(lambda value: contribute(value, None), value_type)
+      if weight_type is None
+      else tff.tensorflow.computation(contribute, [value_type, weight_type])
+    )
+    sent_type = self.contribution.type_signature.result.message
+    self.sum_process = (sum_factory or _PackedSumFactory(plan, dtype)).create(sent_type)
+    sum_type = self.sum_process.next.type_signature.result.result.member
+    scale = bound / plan.response.contrast / plan.reported_share
+
+    @tff.tensorflow.computation(sum_type)
+    def estimate(total):
+      mean = tf.math.divide_no_nan(
+        scale * tf.cast(total['signs'], tf.float64),
+        tf.cast(total['weight'], tf.float64),
+      )
+      return _like(update_type, mean)
+
+    self._estimate = estimate
+    self._bytes_per_client = np.int64(messages.num_bytes(sent_type))
+
+  def next_round(self, state, contributions):
+    """Sums, estimates, measures; called within a federated computation."""
+    output = self.sum_process.next(state, contributions.message)
+    measurements = tff.federated_zip(
+      collections.OrderedDict(
+        non_finite_clients=tff.federated_sum(contributions.non_finite),
+        bytes_per_client=tff.federated_value(self._bytes_per_client, tff.SERVER),
+      )
+    )
+    mean = tff.federated_map(self._estimate, output.result)
+    return tff.templates.MeasuredProcessOutput(output.state, mean, measurements)
+
+
+def _update_type(plan: local.LdpPlan, value_type: tff.Type) -> tff.Type:
+  """Returns the type of the update in a value, which may hold a seed beside it."""
+  has_seed = isinstance(value_type, tff.StructType) and tff.structure.name_list(
+    value_type
+  ) == ['delta', 'seed']
+  update_type = value_type['delta'] if has_seed else value_type
+  if plan.noise_source == 'seeded' and not has_seed:
+    raise TypeError(
+      f'The plan says that noise is seeded, and clients hold no seed: {value_type}. Give '
+      "an ordered dictionary of `delta` and `seed`, or use noise_source='system'."
+    )
+  if not tff.types.is_structure_of_floats(update_type):
+    raise TypeError(f'Only floating-point updates have randomized bits: {update_type}.')
+  num_coordinates = sum(
+    math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)
+  )
+  if num_coordinates != plan.num_coordinates:
+    raise ValueError(
+      f'The plan is about {plan.num_coordinates:,} coordinates, and the update has '
+      f'{num_coordinates:,}.'
+    )
+  return update_type
+
+
+def _finite_vector(update: Any) -> tuple[tf.Tensor, tf.Tensor]:
+  """Concatenates an update, zeroed if not finite; and 1 if it was zeroed."""
+  vector = tf.concat(
+    [tf.reshape(tf.cast(leaf, tf.float64), [-1]) for leaf in tf.nest.flatten(update)],
+    axis=0,
+  )
+  finite = tf.reduce_all(tf.math.is_finite(vector))
+  zeroed = tf.where(finite, vector, tf.zeros_like(vector))
+  return zeroed, tf.cast(tf.logical_not(finite), tf.int32)
+
+
+def _whole_weight(weight: tf.Tensor) -> tf.Tensor:
+  rounded = tf.round(tf.cast(weight, tf.float64))
+  valid = tf.math.is_finite(rounded)
+  kept = tf.clip_by_value(
+    tf.where(valid, rounded, tf.zeros_like(rounded)), 0, _INT32_MAX
+  )
+  return tf.cast(kept, tf.int32)
+
+
+def _like(update_type: tff.Type, vector: tf.Tensor) -> Any:
+  """Cuts a vector into the tensors of an update."""
+  sizes = [math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)]
+  pieces = iter(tf.split(vector, sizes))
+  return tff.types.structure_from_tensor_type_tree(
+    lambda leaf: tf.cast(tf.reshape(next(pieces), leaf.shape), leaf.dtype), update_type
+  )

@@ -1,0 +1,100 @@
+"""What a client reports of its update, and what the server reads in it.
+
+See `tff_textpriv.privacy.randomized_response` for the law of a bit.
+"""
+
+import collections
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import messages
+from tff_textpriv.privacy import local, randomized_response
+
+
+def message_type(plan: local.LdpPlan, weighted: bool) -> tff.Type:
+  """Returns the type of what leaves a client in a round.
+
+  Args:
+    plan: What is reported.
+    weighted: Whether the client's weight goes along.
+
+  Returns:
+    A structure of `bits`, uint8 [ceil(s / 8)] for s reported coordinates; with
+    coordinate sampling of `selection`, int32 [2]; and of `weight`, int32.
+  """
+  fields: dict[str, Any] = {
+    'bits': (np.uint8, [messages.packed_size(plan.num_reported)])
+  }
+  if plan.samples_coordinates:
+    fields['selection'] = (np.int32, [2])
+  if weighted:
+    fields['weight'] = np.int32
+  return tff.to_type(collections.OrderedDict(fields))
+
+
+def randomize(
+  plan: local.LdpPlan, bound: float, values: tf.Tensor, seed: tf.Tensor
+) -> collections.OrderedDict:
+  """Makes the message of one client, without a weight; runs on the client.
+
+  Args:
+    plan: Epsilon and how many coordinates are reported.
+    bound: The quantization range q.
+    values: The update, finite floats [d].
+    seed: Decides all draws, integers [2].
+
+  Returns:
+    `bits` and, with coordinate sampling, `selection`; see `message_type`.
+  """
+  seeds = tf.random.experimental.stateless_split(seed, 2)
+  message = collections.OrderedDict()
+  if plan.samples_coordinates:
+    # From a stream of its own: the server gets to know this one.
+    selection = _draws([2], seeds[1], tf.int32)
+    values = tf.gather(values, _selected(plan, selection))
+    message['selection'] = selection
+  # In double precision, because the thresholds are whole numbers up to 2^32.
+  clipped = tf.clip_by_value(tf.cast(values, tf.float64), -bound, bound)
+  flip_draws = plan.response.flip_draws
+  spread = randomized_response.NUM_DRAWS - 2 * flip_draws
+  share = (clipped + bound) / (2 * bound)
+  thresholds = flip_draws + tf.cast(tf.round(spread * share), tf.int64)
+  draws = _draws([plan.num_reported], seeds[0], tf.uint32)
+  bits = messages.pack(tf.cast(draws, tf.int64) < thresholds)
+  return collections.OrderedDict(bits=bits, **message)
+
+
+def signs(plan: local.LdpPlan, message: collections.OrderedDict) -> tf.Tensor:
+  """Reads a message: +1 or -1 for each coordinate, 0 if not reported; int32 [d]."""
+  reported = 2 * messages.unpack(message['bits'], plan.num_reported) - 1
+  if not plan.samples_coordinates:
+    return reported
+  indices = _selected(plan, message['selection'])[:, tf.newaxis]
+  return tf.scatter_nd(indices, reported, [plan.num_coordinates])
+
+
+def contribution(
+  plan: local.LdpPlan, message: collections.OrderedDict, dtype: tf.DType
+) -> collections.OrderedDict:
+  """Reads a message as what it adds to the sums of signs and of weights."""
+  weight = tf.cast(message.get('weight', 1), dtype)
+  return collections.OrderedDict(
+    signs=weight * tf.cast(signs(plan, message), dtype), weight=weight
+  )
+
+
+def _selected(plan: local.LdpPlan, selection: tf.Tensor) -> tf.Tensor:
+  """Returns the coordinates that a seed selects, int32 [s], without repetition.
+
+  Their order is the same on the client and on the server.
+  """
+  priorities = _draws([plan.num_coordinates], selection, tf.int32)
+  return tf.math.top_k(priorities, plan.num_reported).indices
+
+
+def _draws(shape: list[int], seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  """Draws uniformly from all integers of a type."""
+  return tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=dtype)

@@ -1,0 +1,96 @@
+"""What a labelled data set is: texts and side features with a class each."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_textpriv import randomness
+from tff_textpriv.datasets import clients
+
+_VALIDATION_SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+  """Labelled examples. Several may have one text: all ratings of a movie do.
+
+  Attributes:
+    texts: The texts, raw.
+    text_of: The number of each example's text, int [examples].
+    dense: Side features of each example, float32 [examples, width].
+    labels: Classes from 0, int32 [examples].
+    users: Who wrote each example, as numbers [examples], where that is known.
+  """
+
+  texts: Sequence[str]
+  text_of: np.ndarray
+  dense: np.ndarray
+  labels: np.ndarray
+  users: np.ndarray | None = None
+
+  @classmethod
+  def of_texts(
+    cls, texts: Sequence[str], labels: Sequence[int] | np.ndarray
+  ) -> 'Examples':
+    """Makes examples that are a text each and nothing else."""
+    return cls(
+      texts,
+      np.arange(len(texts)),
+      np.zeros((len(texts), 0), np.float32),
+      np.asarray(labels, np.int32),
+    )
+
+  def __len__(self) -> int:
+    return len(self.labels)
+
+  def take(self, rows: np.ndarray) -> 'Examples':
+    """Returns some examples; their texts are shared, not copied."""
+    return dataclasses.replace(
+      self,
+      text_of=self.text_of[rows],
+      dense=self.dense[rows],
+      labels=self.labels[rows],
+      users=None if self.users is None else self.users[rows],
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledData:
+  """A labelled data set.
+
+  Attributes:
+    name: What to call the data set in reports.
+    classes: The names of the classes.
+    train: What is dealt to clients.
+    validation: What choices are made on.
+    test: What the final result is measured on.
+  """
+
+  name: str
+  classes: tuple[str, ...]
+  train: Examples
+  validation: Examples
+  test: Examples
+
+  def __post_init__(self) -> None:
+    for group in ('train', 'validation', 'test'):
+      labels = getattr(self, group).labels
+      if not len(labels):
+        raise clients.DataError(f'data set {self.name}: no {group} examples')
+      if labels.min() < 0 or labels.max() >= len(self.classes):
+        raise clients.DataError(
+          f'data set {self.name}: a {group} label is none of the '
+          f'{len(self.classes)} classes'
+        )
+
+
+def hold_out(examples: Examples, seed: int) -> tuple[Examples, Examples]:
+  """Splits off a tenth of the examples, at random, for validation.
+
+  Returns:
+    The examples to train on, and those for validation.
+  """
+  order = randomness.generator(seed, 'validation').permutation(len(examples))
+  size = max(1, round(len(order) * _VALIDATION_SHARE))
+  return examples.take(np.sort(order[size:])), examples.take(np.sort(order[:size]))

@@ -1,0 +1,108 @@
+"""Language-modelling corpora of plain text, dealt to clients that nobody is.
+
+Penn Treebank and WikiText-2 come as three files each, a sentence or a paragraph a
+line, in words separated by spaces. They have no users: to mimic clients, the lines of
+the training file are shuffled and dealt out. The lines of the other two files stay in
+their order and are cut into blocks, the pseudo-users of evaluation.
+"""
+
+import dataclasses
+import pathlib
+
+from tff_textpriv.datasets import clients, partition, plain_text
+
+# Lines of a pseudo-user of the validation or test text.
+_BLOCK_LINES = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+  """What the files of a corpus are called.
+
+  Attributes:
+    name: The corpus's name in messages and reports.
+    train: The name of the training file.
+    validation: The name of the validation file.
+    test: The name of the test file.
+  """
+
+  name: str
+  train: str
+  validation: str
+  test: str
+
+
+PENN_TREEBANK = Corpus(
+  'Penn Treebank', 'ptb.train.txt', 'ptb.valid.txt', 'ptb.test.txt'
+)
+WIKITEXT_2 = Corpus(
+  'WikiText-2', 'wiki.train.tokens', 'wiki.valid.tokens', 'wiki.test.tokens'
+)
+
+
+def load(folder: str, corpus: Corpus) -> clients.FederatedText:
+  """Reads a corpus; all training text belongs to one user, to be dealt out.
+
+  Args:
+    folder: Where its three files are.
+    corpus: What they are called.
+
+  Returns:
+    The corpus, without public text.
+
+  Raises:
+    DataError: If a file is missing, empty or not in UTF-8.
+  """
+  return clients.FederatedText(
+    name=corpus.name,
+    train=clients.InMemoryClientText({'train': _lines(folder, corpus, corpus.train)}),
+    validation=_blocks('validation', _lines(folder, corpus, corpus.validation)),
+    test=_blocks('test', _lines(folder, corpus, corpus.test)),
+  )
+
+
+def deal(
+  data: clients.FederatedText, num_clients: int, seed: int
+) -> clients.FederatedText:
+  """Shuffles all training texts and deals them to clients, as many to each.
+
+  Args:
+    data: A data set; whose training texts were does not matter.
+    num_clients: The number of clients.
+    seed: Decides who gets what.
+
+  Returns:
+    The data set with new training clients and the same users of evaluation.
+
+  Raises:
+    DataError: If there are fewer texts than clients.
+  """
+  texts = [text for user in data.train.client_ids for text in data.train.read(user)]
+  shards = partition.equal_shards(len(texts), num_clients, seed)
+  dealt = {client: [texts[i] for i in numbers] for client, numbers in shards.items()}
+  return dataclasses.replace(data, train=clients.InMemoryClientText(dealt))
+
+
+def _lines(folder: str, corpus: Corpus, name: str) -> list[str]:
+  """Reads the lines of one file that are not blank."""
+  path = pathlib.Path(folder) / name
+  expected = (
+    f'expected a folder with {corpus.train}, {corpus.validation} and {corpus.test}, as '
+    f'{corpus.name} is distributed'
+  )
+  if not path.is_file():
+    raise clients.DataError.in_file(path, f'there is no such file; {expected}')
+  lines = list(plain_text.read_lines(str(path), keep_headings=True))
+  if not lines:
+    raise clients.DataError.in_file(path, f'there is no text in it; {expected}')
+  return lines
+
+
+def _blocks(group: str, lines: list[str]) -> clients.ClientText:
+  """Cuts a text into pseudo-users of so many lines."""
+  return clients.InMemoryClientText(
+    {
+      f'{group}_{number}': lines[start : start + _BLOCK_LINES]
+      for number, start in enumerate(range(0, len(lines), _BLOCK_LINES))
+    }
+  )

@@ -1,0 +1,117 @@
+"""Central training: all data in one place, a pass over them a round.
+
+The reference that federated methods are measured against. It is no TFF computation,
+but has the face of one, so that the same program trains, evaluates and resumes it.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.iterative_processes import optimizers, registry
+
+
+class CentralState(NamedTuple):
+  """The model's weights, and the optimizer's state, kept from pass to pass."""
+
+  weights: tuple[Any, ...]
+  optimizer: Any
+
+
+class CentralOutput(NamedTuple):
+  """What a pass gives: the state after it, and the metrics of the way."""
+
+  state: CentralState
+  metrics: Any
+
+
+class CentralProcess:
+  """Trains on the batches of whoever it is given, one batch after the other."""
+
+  def __init__(
+    self,
+    model: tff.learning.models.FunctionalModel,
+    optimizer: tff.learning.optimizers.Optimizer,
+  ):
+    """Prepares training.
+
+    Args:
+      model: What is trained; carries the initial weights.
+      optimizer: Takes a step a batch.
+    """
+    self._model = model
+    self._optimizer = optimizer
+
+    def step(state, metrics, inputs, labels):
+      with tf.GradientTape() as tape:
+        tape.watch(state.weights)
+        output = model.predict_on_batch((state.weights, ()), inputs, training=True)
+        loss = model.loss(output, labels)
+      gradients = tape.gradient(loss, state.weights)
+      optimizer_state, weights = optimizer.next(
+        state.optimizer, state.weights, gradients
+      )
+      metrics = model.update_metrics_state(
+        metrics,
+        labels=labels,
+        batch_output=tff.learning.models.BatchOutput(
+          loss=loss, predictions=output, num_examples=tf.shape(output)[0]
+        ),
+      )
+      return CentralState(weights, optimizer_state), metrics
+
+    @tf.function(reduce_retracing=True)
+    def train_on(state, metrics, dataset):
+      for inputs, labels in dataset:
+        state, metrics = step(state, metrics, inputs, labels)
+      return state, metrics
+
+    self._train_on = train_on
+
+  def initialize(self) -> CentralState:
+    """Returns the state before the first pass."""
+    trainable, _ = self._model.initial_weights
+    specs = tuple(tf.TensorSpec(weight.shape, weight.dtype) for weight in trainable)
+    weights = tuple(tf.constant(weight) for weight in trainable)
+    return CentralState(weights, self._optimizer.initialize(specs))
+
+  def next(self, state: CentralState, cohort: Sequence[Sequence[Any]]) -> CentralOutput:
+    """Passes over the data of a round.
+
+    Args:
+      state: The state before.
+      cohort: Lists of batches, those of a list of one shape.
+
+    Returns:
+      The state after, and metrics in the places where learning processes have them.
+    """
+    state = tf.nest.map_structure(tf.convert_to_tensor, state)
+    train = self._model.initialize_metrics_state()
+    for batches in cohort:
+      stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
+      dataset = tf.data.Dataset.from_tensor_slices(stacked)
+      state, train = self._train_on(state, train, dataset)
+    metrics = collections.OrderedDict(
+      client_work=collections.OrderedDict(train=self._model.finalize_metrics(train)),
+      aggregator=collections.OrderedDict(),
+    )
+    return CentralOutput(state, metrics)
+
+  def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
+    """Returns the weights of a state."""
+    return tff.learning.models.ModelWeights(state.weights, ())
+
+
+def build(
+  model: tff.learning.models.FunctionalModel,
+  settings: registry.CentralSettings,
+  plan: None = None,
+  seed: int = 0,
+) -> CentralProcess:
+  """Builds the process; see `registry.Algorithm.build`."""
+  del plan, seed  # No mechanism, no random numbers.
+  return CentralProcess(model, optimizers.client_optimizer(settings))

@@ -1,0 +1,98 @@
+"""Our classifiers as TFF functional models."""
+
+import collections
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.models import classifiers
+
+
+def from_classifier(
+  model: classifiers.Classifier, initial_weights: Sequence[np.ndarray]
+) -> tff.learning.models.FunctionalModel:
+  """Makes the TFF model of a classifier.
+
+  Batches are those of `labelled_batching`: inputs `dense`, `dropout_seed`, `ids` and
+  `num_examples`, and labels int32 [batch]; rows after `num_examples` are padding,
+  which the model does not see. Training metrics: `loss` and `accuracy` (means over
+  all examples, with dropout), `num_examples` and `contributing_clients`, the clients
+  that had data and whose update was finite (TFF drops the metrics of the others).
+
+  Args:
+    model: The classifier.
+    initial_weights: Where training starts; trainable, in the model's order.
+
+  Returns:
+    The functional model.
+  """
+
+  @tf.function
+  def predict_on_batch(weights, inputs, training):
+    trainable, _ = weights
+    num_examples = inputs['num_examples']
+    return model.logits(
+      trainable,
+      classifiers.Inputs(inputs['ids'][:num_examples], inputs['dense'][:num_examples]),
+      inputs['dropout_seed'] if training else None,
+    )
+
+  def loss(output, label, sample_weight=None):
+    del sample_weight  # Padding is what has no weight.
+    return tf.reduce_mean(classifiers.losses(output, label[: tf.shape(output)[0]]))
+
+  return tff.learning.models.FunctionalModel(
+    initial_weights=(tuple(initial_weights), ()),
+    predict_on_batch_fn=predict_on_batch,
+    loss_fn=loss,
+    metrics_fns=(_initial_metrics, _update_metrics, _finalize_metrics),
+    input_spec=(
+      collections.OrderedDict(
+        dense=tf.TensorSpec([None, model.width], tf.float32),
+        dropout_seed=tf.TensorSpec([2], tf.int32),
+        ids=tf.TensorSpec([None, None], tf.int32),
+        num_examples=tf.TensorSpec([], tf.int32),
+      ),
+      tf.TensorSpec([None], tf.int32),
+    ),
+  )
+
+
+@tf.function
+def _initial_metrics():
+  return collections.OrderedDict(
+    loss=(tf.constant(0.0), tf.constant(0.0)),
+    accuracy=(tf.constant(0.0), tf.constant(0.0)),
+    num_examples=tf.constant(0.0),
+    contributing_clients=tf.constant(0.0),
+  )
+
+
+@tf.function
+def _update_metrics(state, labels, batch_output, sample_weight=None):
+  del sample_weight  # Padding is what has no weight.
+  logits = batch_output.predictions
+  labels = labels[: tf.shape(logits)[0]]
+  number = tf.cast(tf.shape(logits)[0], tf.float32)
+  is_right = tf.equal(classifiers.predictions(logits), labels)
+  num_right = tf.reduce_sum(tf.cast(is_right, tf.float32))
+  loss_sum, loss_number = state['loss']
+  right_sum, right_number = state['accuracy']
+  return collections.OrderedDict(
+    loss=(loss_sum + batch_output.loss * number, loss_number + number),
+    accuracy=(right_sum + num_right, right_number + number),
+    num_examples=state['num_examples'] + number,
+    contributing_clients=tf.constant(1.0),
+  )
+
+
+@tf.function
+def _finalize_metrics(state):
+  return collections.OrderedDict(
+    loss=tf.math.divide_no_nan(*state['loss']),
+    accuracy=tf.math.divide_no_nan(*state['accuracy']),
+    num_examples=state['num_examples'],
+    contributing_clients=state['contributing_clients'],
+  )

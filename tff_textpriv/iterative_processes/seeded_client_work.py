@@ -1,0 +1,91 @@
+"""Local training by clients that also hold a seed, for mechanisms on the device.
+
+TFF's client work turns batches into a model update. A mechanism that randomizes the
+update on the device needs random numbers that differ between clients and rounds,
+and that a resumed run can repeat. So the data of a client are a pair of sequences,
+its batches and one seed, and the seed goes to the aggregator along with the update.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+SEED_TYPE = tff.TensorType(np.int32, [2])
+
+
+def build(
+  model: tff.learning.models.FunctionalModel,
+  optimizer: tff.learning.optimizers.Optimizer,
+  client_weighting: tff.learning.ClientWeighting,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Wraps TFF's local training, so that seeds pass beside it.
+
+  The work on the batches is TFF's own: an update that is not finite becomes zero,
+  with weight zero, and its metrics are left out.
+
+  Args:
+    model: What is trained.
+    optimizer: Takes the local steps.
+    client_weighting: What the update's weight is.
+
+  Returns:
+    Client work on data of type `(sequence of batches, sequence of SEED_TYPE)`, of
+    which the second has one element. The update that it hands to the aggregator is
+    an ordered dictionary of `delta` (the initial weights minus the trained ones)
+    and `seed`.
+  """
+  training = tff.learning.templates.build_functional_model_delta_client_work(
+    model=model,
+    optimizer=optimizer,
+    client_weighting=client_weighting,
+    loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+  )
+  state_type, weights_type, batches_type = training.next.type_signature.parameter
+  seeds_type = tff.SequenceType(SEED_TYPE)
+
+  @tff.tensorflow.computation(seeds_type)
+  def only_seed(seeds):
+    # Its one element; the sum of one is the element itself.
+    return seeds.reduce(tf.zeros([2], tf.int32), tf.add)
+
+  @tff.tensorflow.computation(
+    training.next.type_signature.result.result.member, SEED_TYPE
+  )
+  def add_seed(result, seed):
+    return tff.learning.templates.ClientResult(
+      update=collections.OrderedDict(delta=result.update, seed=seed),
+      update_weight=result.update_weight,
+    )
+
+  @tff.federated_computation(
+    state_type,
+    weights_type,
+    tff.FederatedType((batches_type.member, seeds_type), tff.CLIENTS),
+  )
+  def next_round(state, weights, client_data):
+    output = training.next(state, weights, client_data[0])
+    seeds = tff.federated_map(only_seed, client_data[1])
+    result = tff.federated_map(add_seed, (output.result, seeds))
+    return tff.templates.MeasuredProcessOutput(
+      output.state, result, output.measurements
+    )
+
+  return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
+
+
+def initial_weights(
+  model: tff.learning.models.FunctionalModel,
+) -> tff.framework.ConcreteComputation:
+  """Makes the computation of a model's first weights, for composing a process."""
+
+  @tff.tensorflow.computation
+  def first_weights():
+    trainable, other = model.initial_weights
+    return tff.learning.models.ModelWeights(
+      tuple(tf.convert_to_tensor(weight) for weight in trainable),
+      tuple(tf.convert_to_tensor(weight) for weight in other),
+    )
+
+  return first_weights

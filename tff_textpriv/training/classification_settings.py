@@ -1,0 +1,112 @@
+"""Settings of a classification task: text, federation, representation, model."""
+
+import dataclasses
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.settings import setting
+from tff_textpriv.training import settings as training_settings
+
+MODELS = ('logistic', 'network', 'lstm_network')
+REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', 'vectors')
+# Representations that are fitted on the training text, which no noise protects.
+FITTED = ('term_frequency', 'word2vec')
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationSettings(settings_lib.Settings):
+  """The data, how they are dealt to clients, and what learns from them."""
+
+  data: str = setting(
+    'embedded',
+    'The data: embedded (generated, nothing to download), or the path of a file or '
+    'folder.',
+  )
+  max_train_examples: int | None = setting(
+    None, 'Training examples to keep, drawn by the seed; all if not set.', low=1
+  )
+  federation: str = setting(
+    'shards',
+    'How training examples are dealt to clients: as many to each, at random (shards), '
+    'or with class shares of their own (dirichlet).',
+    choices=('shards', 'dirichlet'),
+  )
+  num_clients: int | None = setting(
+    None, 'Number N of clients; by default 100, or all users.', low=1
+  )
+  dirichlet_alpha: float = setting(
+    1.0,
+    'With --federation=dirichlet, how alike clients are; small is different.',
+    above=0,
+  )
+  updates_per_epoch: int | None = setting(
+    None,
+    'Local updates of a pass over a client’s examples, however many these are: sets '
+    'the batch size, so that the number of updates stays the same as clients get more '
+    'and their data less. Takes the place of --client_batch_size.',
+    low=1,
+  )
+  representation: str = setting(
+    'hash',
+    'What a model reads of a text: hashed words as a binary vector (hash) or in their '
+    'order (hash_words, with a trained embedding); or, as references, counts of the '
+    'training text’s words (term_frequency), or the mean of word vectors, trained '
+    'on the training text (word2vec) or from a file (vectors).',
+    choices=REPRESENTATIONS,
+  )
+  hash_buckets: int = setting(5000, 'Number M of hash buckets.', low=2, high=2**31 - 2)
+  hash_base: int = setting(31, 'Base P of the rolling hash.', low=1)
+  max_words: int = setting(300, 'With hash_words, where a text is cut off.', low=1)
+  embedding_size: int = setting(
+    100,
+    'With hash_words, the width of the embedding; with word2vec, of vectors.',
+    low=1,
+  )
+  vocab_size: int | None = setting(
+    None,
+    'With term_frequency and word2vec, how many words to keep, the most frequent; all '
+    'if not set.',
+    low=1,
+  )
+  vectors_file: str | None = setting(
+    None, 'With vectors, a file of word vectors in text format (GloVe, fastText).'
+  )
+  model: str = setting(
+    'logistic',
+    'Logistic regression, a ReLU network of 100, 50 and 25 units, or the same with an '
+    'LSTM of 50 units in front.',
+    choices=MODELS,
+  )
+  dropout: float = setting(
+    0.2,
+    'Share of the units of each hidden layer that training drops.',
+    low=0,
+    below=1,
+  )
+  model_selection: str = setting(
+    'last',
+    'Which round’s model is tested and written: the last one, or the one with the '
+    'least loss on the validation examples (best_validation).',
+    choices=('last', 'best_validation'),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationRunSettings(training_settings.RunSettings):
+  """What decides the result, with defaults for a federation of few clients."""
+
+  total_rounds: int = setting(25, 'Rounds of training.', low=1)
+  clients_per_round: int = setting(
+    0,
+    'Clients a round: the exact number with fixed cohorts, else the expected one; 0 for '
+    'all.',
+    low=0,
+  )
+  cohort_sampling: str = setting(
+    'fixed',
+    'How clients are drawn: a fixed number without replacement, or each independently '
+    '(poisson).',
+    choices=('poisson', 'fixed'),
+  )
+  rounds_per_eval: int = setting(
+    5, 'Rounds between evaluations on the validation examples.', low=1
+  )

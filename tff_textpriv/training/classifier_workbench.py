@@ -1,0 +1,143 @@
+"""What a run makes of labelled data: numbers, clients, a model, an evaluator."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_textpriv import randomness
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import labelled, labelled_batching, partition
+from tff_textpriv.models import classifiers
+from tff_textpriv.text import representations, rolling_hash
+from tff_textpriv.training import (
+  classification_settings,
+  classifier_evaluation,
+  experiment,
+)
+
+_DEFAULT_CLIENTS = 100
+
+
+class ClassifierWorkbench:
+  """The clients, the model and the evaluation of a run.
+
+  Attributes:
+    model: The classifier.
+    partition: The clients and the numbers of their examples.
+  """
+
+  def __init__(self, chosen: experiment.Experiment, data: labelled.LabelledData):
+    """Deals the examples to clients, and encodes all texts.
+
+    Args:
+      chosen: The experiment.
+      data: Its data.
+    """
+    task: classification_settings.ClassificationSettings = chosen.task_settings
+    seed = chosen.run.seed
+    train = data.train
+    if task.max_train_examples is not None and task.max_train_examples < len(train):
+      rng = randomness.generator(seed, 'kept examples')
+      kept = rng.choice(len(train), task.max_train_examples, replace=False)
+      train = train.take(np.sort(kept))
+    self.partition = _deal(chosen, train)
+    representation = make_representation(task, train, seed)
+    # Examples of several groups may share one list of texts: it is encoded once.
+    groups = {'train': train, 'validation': data.validation, 'test': data.test}
+    encoded_texts: dict[int, representations.Encoded] = {}
+    self._examples = {}
+    for name, examples in groups.items():
+      key = id(examples.texts)
+      if key not in encoded_texts:
+        encoded_texts[key] = representation.encode(examples.texts)
+      self._examples[name] = labelled_batching.encode(
+        examples, encoded_texts[key], representation
+      )
+    self.model = classifiers.build(
+      task.model,
+      num_ids=representation.num_ids,
+      width=representation.width + train.dense.shape[1],
+      num_classes=len(data.classes),
+      embedding_size=task.embedding_size if representation.is_sequence else 0,
+      dropout=task.dropout,
+    )
+    self._chosen = chosen
+    self._evaluator = classifier_evaluation.ClassifierEvaluator(self.model)
+
+  def client_batches(
+    self, client_ids: Sequence[str], round_number: int
+  ) -> list[list[labelled_batching.Batch]]:
+    """Makes the batches of a round's clients."""
+    return [
+      labelled_batching.training_batches(
+        self._examples['train'],
+        self.partition[client_id],
+        batch_size=self._batch_size(len(self.partition[client_id])),
+        num_epochs=getattr(
+          self._chosen.algorithm_settings, 'client_epochs_per_round', 1
+        ),
+        rng=randomness.generator(
+          self._chosen.run.seed, 'batches', round_number, client_id
+        ),
+      )
+      for client_id in client_ids
+    ]
+
+  def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
+    """Evaluates weights on the `validation` or the `test` examples."""
+    return self._evaluator.evaluate(weights, self._examples[group])
+
+  def _batch_size(self, num_examples: int) -> int:
+    updates = self._chosen.task_settings.updates_per_epoch
+    if updates is None or self._chosen.algorithm.pooled:
+      return self._chosen.algorithm_settings.client_batch_size
+    return labelled_batching.size_for_updates(num_examples, updates)
+
+
+def make_representation(
+  task: classification_settings.ClassificationSettings,
+  train: labelled.Examples,
+  seed: int,
+) -> representations.Representation:
+  """Makes the representation that the settings name.
+
+  Args:
+    task: The settings.
+    train: The training examples, for representations that are fitted.
+    seed: Decides trained vectors.
+
+  Raises:
+    SettingsError: If a file of vectors is needed and none is given.
+  """
+  hasher = rolling_hash.RollingHasher(task.hash_base, task.hash_buckets)
+  if task.representation == 'hash':
+    return representations.HashedBag(hasher)
+  if task.representation == 'hash_words':
+    return representations.HashedWords(hasher, task.max_words)
+  if task.representation == 'vectors':
+    if task.vectors_file is None:
+      raise settings_lib.SettingsError(
+        'vectors_file', None, 'is needed with --representation=vectors'
+      )
+    return representations.read_vectors(task.vectors_file)
+  texts = [train.texts[number] for number in np.unique(train.text_of)]
+  if task.representation == 'term_frequency':
+    return representations.fit_term_frequency(texts, task.vocab_size)
+  return representations.fit_word2vec(texts, task.embedding_size, seed, task.vocab_size)
+
+
+def _deal(
+  chosen: experiment.Experiment, train: labelled.Examples
+) -> partition.Partition:
+  """Deals the training examples as `--federation` says."""
+  task = chosen.task_settings
+  seed = chosen.run.seed
+  if chosen.algorithm.pooled:
+    return partition.pooled(len(train))
+  if task.federation == 'users':
+    assert train.users is not None  # Only tasks that have users offer it.
+    return partition.by_user(train.users, task.num_clients, seed)
+  num_clients = task.num_clients or _DEFAULT_CLIENTS
+  if task.federation == 'dirichlet':
+    return partition.dirichlet(train.labels, num_clients, task.dirichlet_alpha, seed)
+  return partition.equal_shards(len(train), num_clients, seed)

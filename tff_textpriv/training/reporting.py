@@ -1,0 +1,134 @@
+"""What every run says at its start and leaves behind at its end."""
+
+import json
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv import files
+from tff_textpriv.privacy import card, local_gaussian, plans
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.training import experiment, program
+
+Plan = card.Plan
+
+# What a ledger without a guarantee is opened with; no figure comes of it.
+_NOMINAL_DELTA = 1e-6
+
+
+class _Model(Protocol):
+  def to_keras(self, weights: list[np.ndarray]) -> tf.keras.Model: ...
+
+
+def opening_ledger(
+  chosen: experiment.Experiment, plan: Plan | None
+) -> ledger_lib.Ledger:
+  """Opens the ledger of a run that has spent nothing yet."""
+  if plan is not None:
+    return ledger_lib.Ledger(plan.delta, plan.accountant)
+  ledger = ledger_lib.Ledger(_NOMINAL_DELTA)
+  why = (
+    'all data are in one place'
+    if chosen.algorithm.pooled
+    else 'updates are averaged without clipping and without noise'
+  )
+  ledger.note_no_guarantee(chosen.algorithm.name, why)
+  return ledger
+
+
+def interrupted(outcome: program.Outcome) -> int:
+  """Says how to go on with a run that was interrupted; returns the exit code."""
+  print(
+    f'stopped after round {outcome.rounds_done}; repeat the command to go on',
+    file=sys.stderr,
+  )
+  return 128 + (outcome.signal_number or 0)
+
+
+def write_card(
+  chosen: experiment.Experiment,
+  outcome: program.Outcome,
+  plan: Plan | None,
+  folder: pathlib.Path,
+) -> dict[str, Any]:
+  """Writes the privacy card; returns it."""
+  privacy = card.privacy_card(
+    outcome.ledger,
+    plan,
+    task=chosen.task.name,
+    algo=chosen.algorithm.name,
+    facts={'rounds_done': outcome.rounds_done},
+  )
+  card.write(privacy, folder)
+  return privacy
+
+
+def write_results(
+  outcome: program.Outcome,
+  privacy: Mapping[str, Any],
+  metrics: Mapping[str, float],
+  model: _Model,
+  folder: pathlib.Path,
+  **more: Any,
+) -> None:
+  """Writes results.json and model.keras.
+
+  Args:
+    outcome: How training ended.
+    privacy: The privacy card.
+    metrics: The figures of the test.
+    model: What the outcome's selected weights belong to.
+    folder: The run's folder.
+    **more: Other figures for results.json.
+  """
+  results = {
+    'rounds': outcome.rounds_done,
+    'selected_round': outcome.selected_round,
+    'ended': outcome.ended,
+    'epsilon': privacy['epsilon'],
+    **more,
+    **{f'test_{name}': value for name, value in metrics.items()},
+  }
+  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
+  model.to_keras(outcome.selected_weights).save(folder / 'model.keras')
+
+
+def say_results(
+  outcome: program.Outcome,
+  privacy: Mapping[str, Any],
+  summary: str,
+  folder: pathlib.Path,
+) -> None:
+  """Prints how a run ended, what the test says, and what is promised."""
+  if outcome.ended == 'budget':
+    print(
+      f'stopped after round {outcome.rounds_done}: one more would exceed the budget'
+    )
+  print(summary)
+  print(f'privacy: {privacy["headline"]}')
+  print(f'written: {folder}/ (metrics.csv, results.json, privacy_card.md, model.keras)')
+
+
+def plan_notes(plan: Plan | None, group: str = '') -> list[str]:
+  """Describes a privacy plan in lines, for the start of a run."""
+  if plan is None:
+    return ['privacy   no formal guarantee']
+  whose = f'{group}: ' if group else ''
+  if isinstance(plan, plans.CentralDpPlan):
+    promise = (
+      f'clip {plan.clip:g}, noise multiplier {plan.noise_multiplier:.4g}, '
+      f'{plan.sampling} cohorts of {plan.cohort:,} in {plan.population:,} users'
+    )
+  elif isinstance(plan, local_gaussian.LocalGaussianPlan):
+    clip = 'not clipped' if plan.clip_norm is None else f'clip {plan.clip_norm:g}'
+    promise = f'local, {clip}, noise of standard deviation {plan.stddev:g}'
+  else:
+    promise = 'local, bit by bit'
+  return [
+    f'privacy   {whose}{promise}',
+    *(f'note      {warning}' for warning in plan.warnings),
+  ]
