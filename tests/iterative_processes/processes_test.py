@@ -176,6 +176,26 @@ def test_an_empty_cohort_leaves_the_model_finite(tff_runtime, name):
     assert _distance(weights, _INITIAL) == 0
 
 
+def test_the_step_of_the_server_falls_to_zero_in_its_rounds(tff_runtime):
+  shared = {'server_optimizer': 'sgd', 'server_learning_rate': 0.8}
+  constant = _build('fed_avg', **shared)
+  falling = _build('fed_avg', server_decay_rounds=2, **shared)
+  first = constant.initialize()
+  state = falling.initialize()
+  steps = []
+  for _ in range(3):
+    before = state.global_model_weights.trainable
+    # The same clients on the same weights send the same update.
+    update = constant.next(
+      first._replace(global_model_weights=state.global_model_weights), _clients()
+    ).state.global_model_weights.trainable
+    state = falling.next(state, _clients()).state
+    after = state.global_model_weights.trainable
+    moved = np.linalg.norm(after[0] - before[0])
+    steps.append(moved / np.linalg.norm(update[0] - before[0]))
+  np.testing.assert_allclose(steps, [1, 0.5, 0], atol=1e-4)
+
+
 def test_a_client_whose_training_blows_up_is_left_out_and_counted(tff_runtime):
   rate = {'client_learning_rate': 0.5, 'client_weighting': 'uniform'}
   process = _build('fed_avg', **rate)

@@ -60,14 +60,18 @@ def _learn(bench, chosen, weights, folder):
   )
 
 
-@pytest.mark.parametrize('tied', [True, False])
+@pytest.mark.parametrize(
+  ('tied', 'more_flags'), [(True, []), (False, ['--server_decay_rounds=10'])]
+)
 def test_sampling_fitting_and_remapping_never_touch_private_text(
-  tff_runtime, data, public, tmp_path, tied
+  tff_runtime, data, public, tmp_path, tied, more_flags
 ):
   forbidden = clients.FederatedText(
     'forbidden', _Forbidden(), _Forbidden(), _Forbidden()
   )
-  chosen = _chosen(f'--data_dir={tmp_path}', f'--tied_embeddings={str(tied).lower()}')
+  chosen = _chosen(
+    f'--data_dir={tmp_path}', f'--tied_embeddings={str(tied).lower()}', *more_flags
+  )
   old = workbench.Workbench(chosen, forbidden, public)
   weights = old.model.initial_weights(0)
   record = _learn(old, chosen, weights, tmp_path)
@@ -97,12 +101,17 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
     carried.global_model_weights.trainable, expected, strict=True
   ):
     np.testing.assert_array_equal(ours, theirs)
+  optimizer_states = state.finalizer, carried.finalizer
+  if more_flags:
+    # The optimizer's state is inside that of its schedule.
+    assert carried.finalizer['round_num'] == state.finalizer['round_num'] == 1
+    optimizer_states = tuple(each['optimizer'] for each in optimizer_states)
   for moment in ('accumulator', 'preconditioner'):
     moments = remap.remap_weights(
-      state.finalizer[moment], old.model.vocabulary_axes, matrix
+      optimizer_states[0][moment], old.model.vocabulary_axes, matrix
     )
     assert np.abs(moments[0]).max() > 0
-    for ours, theirs in zip(carried.finalizer[moment], moments, strict=True):
+    for ours, theirs in zip(optimizer_states[1][moment], moments, strict=True):
       np.testing.assert_array_equal(ours, theirs)
   assert carried.aggregator['round'] == state.aggregator['round'] == 1
   # The carried state is one that the new process goes on from.

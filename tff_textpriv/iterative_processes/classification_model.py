@@ -29,7 +29,7 @@ def from_classifier(
     The functional model.
   """
 
-  @tf.function
+  @tf.function(autograph=False)
   def predict_on_batch(weights, inputs, training):
     trainable, _ = weights
     num_examples = inputs['num_examples']
@@ -39,6 +39,7 @@ def from_classifier(
       inputs['dropout_seed'] if training else None,
     )
 
+  @tf.function(autograph=False)
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
     return tf.reduce_mean(classifiers.losses(output, label[: tf.shape(output)[0]]))
@@ -60,7 +61,7 @@ def from_classifier(
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _initial_metrics():
   return collections.OrderedDict(
     loss=(tf.constant(0.0), tf.constant(0.0)),
@@ -70,7 +71,7 @@ def _initial_metrics():
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _update_metrics(state, labels, batch_output, sample_weight=None):
   del sample_weight  # Padding is what has no weight.
   logits = batch_output.predictions
@@ -88,7 +89,7 @@ def _update_metrics(state, labels, batch_output, sample_weight=None):
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _finalize_metrics(state):
   return collections.OrderedDict(
     loss=tf.math.divide_no_nan(*state['loss']),

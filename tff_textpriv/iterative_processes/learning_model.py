@@ -30,7 +30,8 @@ def from_language_model(
     The functional model.
   """
 
-  @tf.function
+  # Converting our own functions by autograph takes longer than tracing them.
+  @tf.function(autograph=False)
   def predict_on_batch(weights, inputs, training):
     trainable, _ = weights
     tokens, seed = inputs, None
@@ -40,6 +41,7 @@ def from_language_model(
     # Not the logits: the loss computes them together with its gradient.
     return (hidden, *model.output_layer(trainable))
 
+  @tf.function(autograph=False)
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
     hidden, kernel, bias = output
@@ -64,7 +66,7 @@ def from_language_model(
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _initial_metrics():
   return collections.OrderedDict(
     loss=(tf.constant(0.0), tf.constant(0.0)),
@@ -74,7 +76,7 @@ def _initial_metrics():
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _update_metrics(state, labels, batch_output, sample_weight=None):
   del sample_weight  # Padding is what has no weight.
   num_tokens = tf.reduce_sum(language_models.token_mask(labels))
@@ -87,7 +89,7 @@ def _update_metrics(state, labels, batch_output, sample_weight=None):
   )
 
 
-@tf.function
+@tf.function(autograph=False)
 def _finalize_metrics(state):
   return collections.OrderedDict(
     loss=tf.math.divide_no_nan(*state['loss']),

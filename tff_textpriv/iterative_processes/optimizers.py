@@ -1,5 +1,8 @@
 """TFF optimizers from settings."""
 
+from typing import Any
+
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.iterative_processes import registry
@@ -7,12 +10,24 @@ from tff_textpriv.iterative_processes import registry
 
 def client_optimizer(
   settings: registry.LocalTrainingSettings | registry.CentralSettings,
+  learning_rate: Any = None,
 ) -> tff.learning.optimizers.Optimizer:
-  """Makes the optimizer of local training."""
+  """Makes the optimizer of local training.
+
+  Args:
+    settings: What was chosen.
+    learning_rate: Another step size than the one chosen, for a schedule.
+  """
+  if learning_rate is None:
+    learning_rate = settings.client_learning_rate
   if settings.client_optimizer == 'adam':
-    return tff.learning.optimizers.build_adam(settings.client_learning_rate)
+    return tff.learning.optimizers.build_adam(learning_rate)
+  if settings.client_optimizer == 'adamw':
+    return tff.learning.optimizers.build_adamw(
+      learning_rate, weight_decay=settings.client_weight_decay
+    )
   return tff.learning.optimizers.build_sgdm(
-    settings.client_learning_rate, momentum=settings.client_momentum or None
+    learning_rate, momentum=settings.client_momentum or None
   )
 
 
@@ -20,10 +35,24 @@ def server_optimizer(
   settings: registry.ServerSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of the server step."""
+  step = settings.server_learning_rate
   if settings.server_optimizer == 'adam':
-    return tff.learning.optimizers.build_adam(
-      settings.server_learning_rate, epsilon=settings.server_adam_epsilon
+    optimizer = tff.learning.optimizers.build_adam(
+      step, epsilon=settings.server_adam_epsilon
     )
-  return tff.learning.optimizers.build_sgdm(
-    settings.server_learning_rate, momentum=settings.server_momentum or None
+  else:
+    optimizer = tff.learning.optimizers.build_sgdm(
+      step, momentum=settings.server_momentum or None
+    )
+  decay_rounds = settings.server_decay_rounds
+  if decay_rounds is None:
+    return optimizer
+  return tff.learning.optimizers.schedule_learning_rate(
+    optimizer, lambda round_number: step * linear_decay(round_number, decay_rounds)
   )
+
+
+def linear_decay(round_number: Any, num_rounds: int) -> tf.Tensor:
+  """Returns what a step size is multiplied by: 1 in round 0, then less, in a line."""
+  done = tf.cast(round_number, tf.float32) / num_rounds
+  return tf.maximum(0.0, 1.0 - done)

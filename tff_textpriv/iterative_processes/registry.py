@@ -7,7 +7,7 @@ reading flags does not import TFF.
 
 import dataclasses
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import local, local_gaussian, plans
@@ -16,7 +16,11 @@ from tff_textpriv.settings import setting
 if TYPE_CHECKING:
   import tensorflow_federated as tff
 
+  from tff_textpriv.iterative_processes import partially_local
   from tff_textpriv.privacy import card
+
+
+CLIENT_OPTIMIZERS = ('sgd', 'adam', 'adamw')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +40,12 @@ class ServerSettings(settings_lib.Settings):
     'of an averaged update are small.',
     above=0,
   )
+  server_decay_rounds: int | None = setting(
+    None,
+    'Rounds in which the step size of the server falls in a line to zero, e.g. '
+    '--total_rounds; a phase with a fresh model begins anew. Constant if not set.',
+    low=1,
+  )
   client_batch_size: int = setting(16, 'Sentences in a batch on the client.', low=1)
 
 
@@ -44,11 +54,14 @@ class LocalTrainingSettings(ServerSettings):
   """How a client trains before it sends the difference."""
 
   client_optimizer: str = setting(
-    'sgd', 'Optimizer of local training.', choices=('sgd', 'adam')
+    'sgd', 'Optimizer of local training.', choices=CLIENT_OPTIMIZERS
   )
   client_learning_rate: float = setting(0.5, 'Step size of the client.', above=0)
   client_momentum: float = setting(
     0.0, 'Momentum of the client, with --client_optimizer=sgd.', low=0, below=1
+  )
+  client_weight_decay: float = setting(
+    0.01, 'Weight decay of the client, with --client_optimizer=adamw.', low=0
   )
   client_epochs_per_round: int = setting(
     1, 'Passes over its own data that a client makes in a round.', low=1
@@ -56,14 +69,31 @@ class LocalTrainingSettings(ServerSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAvgSettings(LocalTrainingSettings):
-  """Federated averaging."""
+class MeanSettings(LocalTrainingSettings):
+  """How the clients' updates are averaged."""
 
   client_weighting: str = setting(
     'examples',
     'How clients count in the mean: by their number of examples, or all alike.',
     choices=('examples', 'uniform'),
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleSettings(settings_lib.Settings):
+  """How the step size of clients changes from round to round."""
+
+  client_decay_rounds: int = setting(
+    0,
+    'Rounds over which the step size of the client falls to zero, in a line; 0 for '
+    'never.',
+    low=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgSettings(ScheduleSettings, MeanSettings):
+  """Federated averaging."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +144,7 @@ class FedAttSettings(LocalTrainingSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class RrLdpSettings(FedAvgSettings):
+class RrLdpSettings(MeanSettings):
   """Federated averaging of randomized bits."""
 
   server_optimizer: str = setting(
@@ -122,7 +152,7 @@ class RrLdpSettings(FedAvgSettings):
   )
   server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
   client_optimizer: str = setting(
-    'adam', 'Optimizer of local training.', choices=('sgd', 'adam')
+    'adam', 'Optimizer of local training.', choices=CLIENT_OPTIMIZERS
   )
   client_learning_rate: float = setting(0.001, 'Step size of the client.', above=0)
   quantization_range: float | None = setting(
@@ -130,6 +160,97 @@ class RrLdpSettings(FedAvgSettings):
     'The range [-q, q] to which each coordinate of an update is clipped before it '
     'becomes a bit; by default q is --client_learning_rate.',
     above=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class PersonalSettings(ScheduleSettings, LocalTrainingSettings):
+  """Methods whose users have a model, or a part of one, of their own."""
+
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+  client_optimizer: str = setting(
+    'adam',
+    'Optimizer of local training; the state of the local part’s is kept on the device.',
+    choices=CLIENT_OPTIMIZERS,
+  )
+  client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+  device_store: str = setting(
+    'disk',
+    'Where simulated devices keep their part: in files of the run’s folder (disk), or '
+    'in memory, copied to the disk with each checkpoint (memory).',
+    choices=('disk', 'memory'),
+  )
+  user_words: int | None = setting(
+    None,
+    'Size of a user’s own vocabulary: the most frequent words of its text; all if not '
+    'set.',
+    low=1,
+  )
+  public_words: int = setting(
+    0,
+    'Words that all users have in their vocabularies anyway: the first ones of '
+    '--vectors_file or of the checkpoint.',
+    low=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedeVocabSettings(PersonalSettings):
+  """Private vocabularies: the embedding stays on the device."""
+
+  adaptive_updating: bool = setting(
+    True,
+    'Let users adapt their embedding to the received model, for one epoch, before both '
+    'are trained.',
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class LgFedAvgSettings(PersonalSettings):
+  """Local representations under a global model."""
+
+  local_layers: str = setting(
+    'representation',
+    'What stays on the device: everything but the output layer (representation), or '
+    'the embedding only.',
+    choices=('representation', 'embedding'),
+  )
+  interpolation: float = setting(
+    0.0,
+    'How much of the shared layers a user takes from its own last training, rather '
+    'than from the server.',
+    low=0,
+    below=1,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalOnlySettings(PersonalSettings):
+  """Every user for itself."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FedReconSettings(LocalTrainingSettings):
+  """Federated reconstruction of the embeddings of private tokens."""
+
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+  client_optimizer: str = setting(
+    'adam',
+    'Optimizer of local training, and of reconstruction.',
+    choices=CLIENT_OPTIMIZERS,
+  )
+  client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+  private_tokens: str = setting(
+    'digits',
+    'Which tokens’ embeddings are made anew on the device in each round, and never '
+    'sent: those with a digit.',
+    choices=('digits',),
   )
 
 
@@ -223,6 +344,9 @@ class Algorithm:
     client_seeds: Whether clients draw random numbers: the data of each in a round are
       then its batches and a seed (see `seeded_client_work`).
     pooled: Whether it trains on all data in one place, and so has no clients.
+    local_part: What of the model stays with users: nothing if empty, `table` (each
+      has a vocabulary and an embedding table of its own) or `tokens` (the embeddings
+      of private tokens of a common vocabulary).
   """
 
   name: str
@@ -233,6 +357,7 @@ class Algorithm:
   no_central_privacy: str = ''
   client_seeds: bool = False
   pooled: bool = False
+  local_part: str = ''
 
   def build(
     self,
@@ -252,8 +377,24 @@ class Algorithm:
     Returns:
       A process with `initialize`, `next` and `get_model_weights`.
     """
-    module = importlib.import_module(f'tff_textpriv.iterative_processes.{self.name}')
-    return module.build(model, settings, plan, seed)
+    return self._module.build(model, settings, plan, seed)
+
+  def make_device(
+    self,
+    model: 'tff.learning.models.FunctionalModel',
+    settings: settings_lib.Settings,
+  ) -> 'partially_local.Device':
+    """Describes the devices of an algorithm with a local part.
+
+    Args:
+      model: The whole model, whose first weights are the local part.
+      settings: An instance of the class `settings`.
+    """
+    return self._module.make_device(model, settings)
+
+  @property
+  def _module(self) -> Any:
+    return importlib.import_module(f'tff_textpriv.iterative_processes.{self.name}')
 
 
 _ALL_KINDS = ('language_model', 'classification')
@@ -297,7 +438,35 @@ ALGORITHMS = {
       kinds=_ALL_KINDS,
     ),
     Algorithm(
+      'fed_recon',
+      'the embeddings of tokens with digits are reconstructed on the device',
+      FedReconSettings,
+      kinds=('classification',),
+      local_part='tokens',
+    ),
+    Algorithm(
       'fed_sgd', 'one gradient a client and round', FedSgdSettings, kinds=_ALL_KINDS
+    ),
+    Algorithm(
+      'fede_vocab',
+      'vocabulary and embedding stay on the device, the rest is averaged',
+      FedeVocabSettings,
+      kinds=('classification',),
+      local_part='table',
+    ),
+    Algorithm(
+      'lg_fedavg',
+      'representations stay on the device, the layers above are averaged',
+      LgFedAvgSettings,
+      kinds=('classification',),
+      local_part='table',
+    ),
+    Algorithm(
+      'local_only',
+      'every user trains for itself',
+      LocalOnlySettings,
+      kinds=('classification',),
+      local_part='table',
     ),
     Algorithm(
       'rr_ldp',

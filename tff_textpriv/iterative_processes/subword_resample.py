@@ -1,5 +1,7 @@
 """Sub-word resampling: DP-FedAvg whose state survives a change of tokenizer."""
 
+import collections
+from collections.abc import Mapping
 from typing import Any
 
 import scipy.sparse
@@ -47,12 +49,16 @@ def carry_over(
     return tuple(remap.remap_weights(leaves, model.vocabulary_axes, matrix))
 
   num_weights = len(state.global_model_weights.trainable)
-  moments = {
-    name: remapped(value)
-    if isinstance(value, tuple | list) and len(value) == num_weights
-    else value
-    for name, value in state.finalizer.items()
-  }
+
+  def moments(optimizer_state: Mapping[str, Any]) -> collections.OrderedDict[str, Any]:
+    result = collections.OrderedDict(optimizer_state)
+    for name, value in optimizer_state.items():
+      if isinstance(value, Mapping):
+        result[name] = moments(value)
+      elif isinstance(value, tuple | list) and len(value) == num_weights:
+        result[name] = remapped(value)
+    return result
+
   return fresh._replace(
     global_model_weights=fresh.global_model_weights._replace(
       trainable=remapped(state.global_model_weights.trainable)
@@ -60,5 +66,5 @@ def carry_over(
     distributor=state.distributor,
     client_work=state.client_work,
     aggregator=state.aggregator,
-    finalizer=type(fresh.finalizer)(moments),
+    finalizer=moments(state.finalizer),
   )

@@ -24,7 +24,7 @@ class ClassifierEvaluator:
     ids_spec = tf.TensorSpec([None, None], tf.int32)
     dense_spec = tf.TensorSpec([None, model.width], tf.float32)
 
-    @tf.function(input_signature=[weight_specs, ids_spec, dense_spec])
+    @tf.function(input_signature=[weight_specs, ids_spec, dense_spec], autograph=False)
     def score(weights, ids, dense):
       return model.logits(weights, classifiers.Inputs(ids, dense))
 

@@ -34,7 +34,9 @@ class LanguageModelEvaluator:
     tokens_spec = tf.TensorSpec([None, None], tf.int32)
     weight_specs = [tf.TensorSpec(shape, tf.float32) for shape in model.weight_shapes]
 
-    @tf.function(input_signature=[weight_specs, tokens_spec, tokens_spec])
+    @tf.function(
+      input_signature=[weight_specs, tokens_spec, tokens_spec], autograph=False
+    )
     def score(weights, inputs, targets):
       logits = model.logits(weights, inputs)
       log_likelihood = -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
