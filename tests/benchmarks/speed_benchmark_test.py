@@ -64,7 +64,10 @@ def test_the_reference_loss_is_that_of_our_model():
   model = language_models.build('lstm_tiny', 60, tied=False)
   inputs, targets = workloads.pad(workload.batches[0][0])
   expected = language_models.next_token_loss(
-    model.logits(workload.weights, inputs), targets
+    model.hidden(workload.weights, inputs),
+    *model.output_layer(workload.weights),
+    targets,
+    tied=False,
   )
   loss = reference.loss(workload.weights, [[workload.batches[0][0]]])
   assert loss == pytest.approx(float(expected), rel=1e-5)

@@ -22,6 +22,21 @@ def _batch():
   return tokens[:, :-1], tokens[:, 1:]
 
 
+def _loss(model, weights, inputs, targets):
+  """The loss that models are trained on."""
+  return language_models.next_token_loss(
+    model.hidden(weights, inputs),
+    *model.output_layer(weights),
+    targets,
+    tied=model.tied,
+  )
+
+
+def _twin_loss(logits, targets):
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+  return tf.reduce_mean(tf.boolean_mask(losses, targets > 0))
+
+
 @pytest.mark.parametrize('model', _MODELS)
 def test_outputs_and_gradients_equal_those_of_the_keras_twin(model):
   inputs, targets = _batch()
@@ -29,13 +44,13 @@ def test_outputs_and_gradients_equal_those_of_the_keras_twin(model):
   with tf.GradientTape() as tape:
     tape.watch(weights)
     logits = model.logits(weights, inputs)
-    loss = language_models.next_token_loss(logits, targets)
+    loss = _loss(model, weights, inputs, targets)
   ours = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
 
   twin = model.to_keras(weights)
   with tf.GradientTape() as tape:
     twin_logits = twin(inputs)
-    loss = language_models.next_token_loss(twin_logits, targets)
+    loss = _twin_loss(twin_logits, targets)
   theirs = [
     tf.convert_to_tensor(g) for g in tape.gradient(loss, twin.trainable_variables)
   ]
@@ -91,10 +106,8 @@ def test_padding_does_not_count_in_the_loss():
   logits = model.logits(weights, inputs)
   losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits).numpy()
   expected = losses[targets != 0].mean()
-  assert float(language_models.next_token_loss(logits, targets)) == pytest.approx(
-    expected
-  )
-  assert float(language_models.next_token_loss(logits, np.zeros_like(targets))) == 0
+  assert float(_loss(model, weights, inputs, targets)) == pytest.approx(expected)
+  assert float(_loss(model, weights, inputs, np.zeros_like(targets))) == 0
 
 
 @pytest.mark.parametrize('tied', [True, False])

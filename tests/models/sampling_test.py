@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from tff_textpriv.models import interface, lstm_lm, sampling, transformer_lm
+from tff_textpriv.models import gru_lm, interface, lstm_lm, sampling, transformer_lm
 from tff_textpriv.text import tokenizers
 
 _EOS = tokenizers.EOS_ID
@@ -43,6 +43,9 @@ class _TableModel(interface.LanguageModel):
     before = tf.concat([state[0][:, tf.newaxis], tokens[:, :-1]], axis=1)
     logits = tf.gather_nd(weights[0], tf.stack([before, tokens], axis=2))
     return logits, (tokens[:, -1],) if self.carried else state
+
+  def hidden(self, weights, tokens, dropout_seed=None):
+    raise AssertionError('not used')
 
   def logits(self, weights, tokens):
     return self.step(weights, tokens, self.initial_state(tf.shape(tokens)[0], 0))[0]
@@ -111,11 +114,13 @@ def _sharp(model, eagerness_to_end):
 
 
 _LSTM = lstm_lm.LstmLanguageModel(_VOCAB, 4, 6, 2, tied=False)
+_GRU = gru_lm.GruLanguageModel(_VOCAB, 4, 6, 2, tied=False)
 _TRANSFORMER = transformer_lm.TransformerLanguageModel(_VOCAB, 4, 6, 2, 2, tied=True)
 
 
 @pytest.mark.parametrize(
-  ('model', 'eagerness_to_end'), [(_TABLE, 1.5), (_LSTM, 1.5), (_TRANSFORMER, 4.0)]
+  ('model', 'eagerness_to_end'),
+  [(_TABLE, 1.5), (_LSTM, 1.5), (_GRU, 0.0), (_TRANSFORMER, 4.0)],
 )
 def test_texts_are_as_frequent_as_the_model_says(model, eagerness_to_end):
   weights = _sharp(model, eagerness_to_end)

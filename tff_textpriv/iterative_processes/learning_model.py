@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.models import language_models, output_layer
+from tff_textpriv.models import language_models
 
 
 def from_language_model(
@@ -45,10 +45,8 @@ def from_language_model(
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
     hidden, kernel, bias = output
-    targets = language_models.trim(label)
-    mask = tf.cast(language_models.token_mask(targets), tf.bool)
-    return output_layer.masked_loss(
-      hidden, kernel, bias, targets, mask, tied=model.tied
+    return language_models.next_token_loss(
+      hidden, kernel, bias, language_models.trim(label), tied=model.tied
     )
 
   tokens_spec = tf.TensorSpec([None, None], tf.int32)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tff_textpriv.models import presets
+from tff_textpriv.models import output_layer, presets
 from tff_textpriv.models.gru_lm import GruLanguageModel
 from tff_textpriv.models.interface import LanguageModel
 from tff_textpriv.models.lstm_lm import LstmLanguageModel
@@ -39,19 +39,28 @@ def build(
   )
 
 
-def next_token_loss(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+def next_token_loss(
+  hidden: tf.Tensor,
+  kernel: tf.Tensor,
+  bias: tf.Tensor,
+  targets: tf.Tensor,
+  *,
+  tied: bool,
+) -> tf.Tensor:
   """Mean negative log-likelihood of the targets that are not padding.
 
   Args:
-    logits: Float tensor [batch, time, vocab].
+    hidden: What the output layer reads [batch, time, width].
+    kernel: The output layer's kernel, see `LanguageModel.output_layer`.
+    bias: Its bias.
     targets: Integer tensor [batch, time].
+    tied: Whether the kernel is the embedding.
 
   Returns:
     A scalar; 0 where every target is padding.
   """
-  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-  mask = token_mask(targets)
-  return tf.math.divide_no_nan(tf.reduce_sum(losses * mask), tf.reduce_sum(mask))
+  mask = tf.cast(token_mask(targets), tf.bool)
+  return output_layer.masked_loss(hidden, kernel, bias, targets, mask, tied=tied)
 
 
 def trim(tokens: tf.Tensor) -> tf.Tensor:

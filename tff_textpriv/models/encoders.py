@@ -1,0 +1,247 @@
+"""BERT-class encoders as classifiers, drawn at random or read from a checkpoint.
+
+BERT and DistilBERT differ in little: DistilBERT has no types of segments, half the
+layers, and another activation before its output layer. All texts here are one segment,
+so that BERT's embedding of the first segment is a part of its positions.
+"""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv.models import classifiers, pretrained, sequence_classifiers
+from tff_textpriv.models.dropout import Dropout
+from tff_textpriv.models.sequence_presets import EncoderSize
+
+_EPSILON = 1e-12
+# What takes padding out of a softmax.
+_MASKED = -1e9
+_INITIAL_STDDEV = 0.02
+_POOLERS = {'bert': tf.tanh, 'distilbert': tf.nn.relu}
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder(sequence_classifiers.SequenceClassifier):
+  """A transformer encoder whose first output is classified.
+
+  Weights, in order: the table [num_ids, width]; positions [max_positions, width]; scale
+  and shift of a normalisation; per layer the kernel [width, 3 * width] of queries, keys
+  and values with its bias, output kernel and bias, scale and shift, the feed-forward
+  kernels [width, feed_forward] and [feed_forward, width], each with its bias, scale and
+  shift; a dense layer [width, width] with its bias; the output layer's kernel and bias.
+
+  Attributes:
+    size: The shape of it all.
+    checkpoint: The folder that initial weights are read from; drawn if `None`.
+  """
+
+  size: EncoderSize
+  checkpoint: str | None = None
+
+  def initial_shared_weights(self, seed: int) -> list[np.ndarray]:
+    """Reads or draws all weights but the table; the output layer is always drawn."""
+    rng = np.random.default_rng([seed, 2])
+    width, inner = self.size.width, self.size.feed_forward_size
+
+    def drawn(*shape: int) -> np.ndarray:
+      return rng.normal(scale=_INITIAL_STDDEV, size=shape).astype(np.float32)
+
+    def dense(rows: int, columns: int) -> list[np.ndarray]:
+      return [drawn(rows, columns), np.zeros(columns, np.float32)]
+
+    def norm() -> list[np.ndarray]:
+      return [np.ones(width, np.float32), np.zeros(width, np.float32)]
+
+    if self.checkpoint is None:
+      body = [drawn(self.size.max_positions, width), *norm()]
+      for _ in range(self.size.num_layers):
+        body += [*dense(width, 3 * width), *dense(width, width), *norm()]
+        body += [*dense(width, inner), *dense(inner, width), *norm()]
+    else:
+      tensors = pretrained.read_tensors(self.checkpoint)
+      body = _body(tensors, self.size)
+    pooler = dense(width, width)
+    return [*body, *pooler, *dense(width, self.num_outputs)]
+
+  def logits_from_embeddings(
+    self,
+    shared_weights: classifiers.Weights,
+    embedded: tf.Tensor,
+    mask: tf.Tensor,
+    dropout_seed: tf.Tensor | None = None,
+  ) -> tf.Tensor:
+    """Scores the classes of sequences of vectors; see the base class."""
+    drop = Dropout(self.dropout, dropout_seed)
+    weights = iter(shared_weights)
+    batch_size, time = tf.unstack(tf.shape(embedded)[:2])
+    hidden = drop(_normalize(embedded + next(weights)[:time], weights))
+    hidden_from = _MASKED * (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
+    head_size = self.size.width // self.size.num_heads
+    for _ in range(self.size.num_layers):
+      parts = tf.reshape(
+        _dense(hidden, weights), [batch_size, time, 3, self.size.num_heads, head_size]
+      )
+      queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+      scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(head_size)
+      mixed = tf.matmul(drop(tf.nn.softmax(scores + hidden_from)), values)
+      mixed = tf.transpose(mixed, [0, 2, 1, 3])
+      mixed = tf.reshape(mixed, [batch_size, time, self.size.width])
+      hidden = _normalize(hidden + drop(_dense(mixed, weights)), weights)
+      inner = _dense(tf.nn.gelu(_dense(hidden, weights)), weights)
+      hidden = _normalize(hidden + drop(inner), weights)
+    pooled = _POOLERS[self.size.kind](_dense(hidden[:, 0], weights))
+    return _dense(drop(pooled), weights)
+
+  def shared_to_keras(
+    self, shared_weights: classifiers.Weights | None = None
+  ) -> tf.keras.Model:
+    """Builds the Keras twin without table; see the base class."""
+    layers = tf.keras.layers
+    width, heads = self.size.width, self.size.num_heads
+    embedded = layers.Input([None, width], name='embedded')
+    is_word = tf.reduce_any(tf.not_equal(embedded, 0.0), axis=2)
+    places = tf.cumsum(tf.ones_like(is_word, tf.int32), axis=1, exclusive=True)
+    positions = layers.Embedding(self.size.max_positions, width)(places)
+
+    def normalize(hidden: Any) -> Any:
+      return layers.LayerNormalization(epsilon=_EPSILON)(hidden)
+
+    hidden = normalize(layers.Add()([embedded, positions]))
+    hidden = layers.Dropout(self.dropout)(hidden)
+    for _ in range(self.size.num_layers):
+      mixed = layers.MultiHeadAttention(heads, width // heads, dropout=self.dropout)(
+        hidden, hidden, attention_mask=is_word[:, tf.newaxis, :]
+      )
+      mixed = layers.Dropout(self.dropout)(mixed)
+      hidden = normalize(layers.Add()([hidden, mixed]))
+      inner = layers.Dense(self.size.feed_forward_size, 'gelu')(hidden)
+      inner = layers.Dropout(self.dropout)(layers.Dense(width)(inner))
+      hidden = normalize(layers.Add()([hidden, inner]))
+    activation = 'tanh' if self.size.kind == 'bert' else 'relu'
+    pooled = layers.Dense(width, activation)(hidden[:, 0])
+    pooled = layers.Dropout(self.dropout)(pooled)
+    model = tf.keras.Model(
+      embedded, layers.Dense(self.num_outputs, name='logits')(pooled)
+    )
+    if shared_weights is not None:
+      model.set_weights(self._keras_weights(shared_weights))
+    return model
+
+  def _keras_weights(self, shared_weights: classifiers.Weights) -> list[np.ndarray]:
+    """Returns the weights as the twin has them: one matrix a head and use."""
+    values = [np.asarray(weight) for weight in shared_weights]
+    width = self.size.width
+    heads = (self.size.num_heads, width // self.size.num_heads)
+    kept, values = values[:3], values[3:]
+    for _ in range(self.size.num_layers):
+      (kernel, bias, output_kernel, *rest), values = values[:12], values[12:]
+      for use in range(3):
+        part = slice(use * width, (use + 1) * width)
+        kept.append(kernel[:, part].reshape(width, *heads))
+        kept.append(bias[part].reshape(heads))
+      kept += [output_kernel.reshape(*heads, width), *rest]
+    return kept + values
+
+
+def read_size(folder: str | pathlib.Path) -> EncoderSize:
+  """Reads the size of a checkpoint from its config.json.
+
+  Raises:
+    CheckpointError: If it is not that of a BERT or DistilBERT.
+  """
+  config = pretrained.read_config(folder)
+  kind = config.get('model_type')
+  names = {
+    'bert': (
+      'hidden_size', 'num_hidden_layers', 'num_attention_heads', 'intermediate_size',
+    ),
+    'distilbert': ('dim', 'n_layers', 'n_heads', 'hidden_dim'),
+  }  # fmt: skip
+  if kind not in names:
+    raise pretrained.CheckpointError(
+      f'{folder}/config.json: model_type is {kind!r}; expected bert or distilbert'
+    )
+  try:
+    numbers = [int(config[name]) for name in (*names[kind], 'max_position_embeddings')]
+  except (KeyError, TypeError, ValueError) as error:
+    raise pretrained.CheckpointError(
+      f'{folder}/config.json: {error} is missing or no number; expected the file of a '
+      f'{kind} model'
+    ) from error
+  return EncoderSize(*numbers, kind=kind)
+
+
+def read_table(folder: str | pathlib.Path, size: EncoderSize) -> np.ndarray:
+  """Reads the embedding table of a checkpoint, float32 [pieces, width]."""
+  tensors = pretrained.read_tensors(folder)
+  table = tensors.take('embeddings.word_embeddings.weight')
+  if table.ndim != 2 or table.shape[1] != size.width:
+    raise pretrained.CheckpointError(
+      f'{folder}: the embedding table is {table.shape}; config.json says width '
+      f'{size.width}'
+    )
+  return table
+
+
+# The names of a layer's dense layers, in the order of our weights, and of its two
+# normalisations; kernels are stored as [columns, rows].
+_LAYERS = {
+  'bert': (
+    'encoder.layer.{}.',
+    ('attention.self.query', 'attention.self.key', 'attention.self.value'),
+    'attention.output.dense',
+    'attention.output.LayerNorm',
+    'intermediate.dense',
+    'output.dense',
+    'output.LayerNorm',
+  ),
+  'distilbert': (
+    'transformer.layer.{}.',
+    ('attention.q_lin', 'attention.k_lin', 'attention.v_lin'),
+    'attention.out_lin',
+    'sa_layer_norm',
+    'ffn.lin1',
+    'ffn.lin2',
+    'output_layer_norm',
+  ),
+}
+
+
+def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
+  """Returns the weights between the table and the pooler, in our order."""
+
+  def dense(name: str) -> list[np.ndarray]:
+    return [tensors.take(f'{name}.weight').T.copy(), tensors.take(f'{name}.bias')]
+
+  def norm(name: str) -> list[np.ndarray]:
+    return [tensors.take(f'{name}.weight'), tensors.take(f'{name}.bias')]
+
+  positions = tensors.take('embeddings.position_embeddings.weight')
+  if size.kind == 'bert':
+    positions = positions + tensors.take('embeddings.token_type_embeddings.weight')[0]
+  body = [positions, *norm('embeddings.LayerNorm')]
+  prefix, uses, output, first_norm, inner, outer, second_norm = _LAYERS[size.kind]
+  for number in range(size.num_layers):
+    layer = prefix.format(number)
+    kernels, biases = zip(*(dense(layer + use) for use in uses), strict=True)
+    body += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
+    body += [*dense(layer + output), *norm(layer + first_norm)]
+    body += [*dense(layer + inner), *dense(layer + outer), *norm(layer + second_norm)]
+  return body
+
+
+def _dense(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
+  """A dense layer with the next two weights, kernel and bias."""
+  return tf.tensordot(hidden, next(weights), 1) + next(weights)
+
+
+def _normalize(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
+  """Layer normalisation with the next two weights, scale and shift."""
+  centered = hidden - tf.reduce_mean(hidden, axis=-1, keepdims=True)
+  variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+  return centered * tf.math.rsqrt(variance + _EPSILON) * next(weights) + next(weights)
