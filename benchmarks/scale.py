@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import psutil
+
 from benchmarks import cost_model, memory
 from tff_textpriv import files, flags
 from tff_textpriv import settings as settings_lib
@@ -99,7 +101,8 @@ def main(settings: ScaleSettings) -> int:
         )
       print(_line(of_these[-1]), flush=True)
     results += of_these
-    _print_fit(of_these)
+    for cost in ('seconds', 'cpu_seconds'):
+      _print_fit(of_these, cost)
   output = pathlib.Path(settings.output)
   files.write_atomically(output, json.dumps(results, indent=2) + '\n')
   print(f'written: {output}')
@@ -155,6 +158,7 @@ def _measure(
   rounds.run(0)
   memory.reset_peak(processes)
   seconds, preparing = [], []
+  cpu_before = _cpu_seconds(processes)
   for round_number in range(1, repeats + 1):
     started = time.perf_counter()
     cohort = rounds.make_cohort(round_number)
@@ -164,6 +168,7 @@ def _measure(
   return {
     **rounds.facts(num_workers),
     'seconds': statistics.median(seconds),
+    'cpu_seconds': (_cpu_seconds(processes) - cpu_before) / repeats,
     'seconds_lowest': min(seconds),
     'seconds_highest': max(seconds),
     'seconds_of_preparing': statistics.median(preparing),
@@ -172,11 +177,16 @@ def _measure(
   }
 
 
+def _cpu_seconds(pids: Sequence[int]) -> float:
+  """Adds up what processes have computed, which others' load hardly changes."""
+  return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
+
+
 _HEADER = (
   f'\n{"part":11} {"workers":>7} {"clients":>7} {"parameters":>11} {"users":>8} '
-  f'{"steps":>6} {"tokens":>8} {"seconds":>8} {"of these":>8} {"main":>7} '
+  f'{"steps":>6} {"tokens":>8} {"seconds":>8} {"of these":>8} {"CPU":>8} {"main":>7} '
   f'{"worker":>7} {"state":>8} {"data":>7}\n'
-  f'{"":62} {"":>8} {"data s":>8} {"MiB":>7} {"MiB":>7} {"MiB":>8} {"MiB":>7}'
+  f'{"":62} {"":>8} {"data s":>8} {"s":>8} {"MiB":>7} {"MiB":>7} {"MiB":>8} {"MiB":>7}'
 )
 
 
@@ -186,22 +196,23 @@ def _line(result: dict[str, Any]) -> str:
     f'{result["part"]:11} {result["num_workers"]:7} {result["clients"]:7,} '
     f'{result["parameters"]:11,} {result["population"]:8,} {result["steps"]:6,} '
     f'{result["tokens"]:8,} {result["seconds"]:8.3f} '
-    f'{result["seconds_of_preparing"]:8.3f} {result["peak_bytes_main"] / _MIB:7,.0f} '
+    f'{result["seconds_of_preparing"]:8.3f} {result["cpu_seconds"]:8.3f} '
+    f'{result["peak_bytes_main"] / _MIB:7,.0f} '
     f'{max(result["peak_bytes_workers"]) / _MIB:7,.0f} '
     f'{(result["bytes_to_workers"] + result["bytes_from_workers"]) / _MIB:8.2f} '
     f'{result["bytes_of_data"] / _MIB:7.2f}'
   )
 
 
-def _print_fit(results: Sequence[dict[str, Any]]) -> None:
-  """Fits the cost to the rounds of generated clients, and prints it."""
+def _print_fit(results: Sequence[dict[str, Any]], cost: str) -> None:
+  """Fits a cost to the rounds of generated clients, and prints it."""
   points = [
     cost_model.Point(
       clients=result['clients'],
       parameters=result['parameters'],
       steps=result['steps'],
       tokens=result['tokens'],
-      seconds=result['seconds'],
+      seconds=result[cost],
     )
     for result in results
     if result['part'] != 'population'
@@ -209,7 +220,7 @@ def _print_fit(results: Sequence[dict[str, Any]]) -> None:
   if not points or len(points) <= len(points[0].parts):
     return  # A fit to so few would say nothing.
   fit = cost_model.fit(points)
-  print(f'\nseconds of a round, fitted to {len(points)} sizes:')
+  print(f'\n{cost.replace("_", " ")} of a round, fitted to {len(points)} sizes:')
   for name, seconds in fit.seconds_per.items():
     print(f'  {seconds:10.3g} s for each {name}')
   print(f'  worst error {fit.worst_error:.0%}')

@@ -14,6 +14,7 @@ from benchmarks import wire
 from benchmarks.contenders import ours
 from tff_textpriv import randomness
 from tff_textpriv.datasets import batching, encoded, stackoverflow
+from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.models import lstm_lm
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.text import words
@@ -52,6 +53,7 @@ class Rounds:
     self._process = ours.build_process(
       model, model.initial_weights(0), cohort_size=num_clients, private=True
     )
+    self._next_round = stacked_batches.NextRound(self._process)
     self._state = self._process.initialize()
     self._last: Cohort = []
     self.make_cohort = make_cohort
@@ -62,7 +64,7 @@ class Rounds:
 
   def train(self, cohort: Cohort) -> None:
     """Trains one round."""
-    self._state = self._process.next(self._state, cohort).state
+    self._state = self._next_round(self._state, cohort).state
     self._last = cohort
 
   def facts(self, num_workers: int) -> dict[str, Any]:

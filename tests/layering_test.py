@@ -28,8 +28,16 @@ _ALLOWED = {
   'training': _BASE
   | {'text', 'privacy', 'models', 'datasets', 'iterative_processes', 'runtime'},
 }
+_ALLOWED['attacks'] = _BASE | {
+  'text',
+  'privacy',
+  'models',
+  'datasets',
+  'aggregators',
+  'iterative_processes',
+}
 _ALLOWED['tasks'] = _ALLOWED['training'] | {'training'}
-_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks'}
+_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks'}
 _NO_TFF = _BASE | {'text', 'privacy', 'models'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))

@@ -98,7 +98,11 @@ def make(cls: type[_SettingsT], given: Mapping[str, str]) -> _SettingsT:
 
 def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
   """Writes the help page: usage, what the command does, and flags by group."""
-  lines = [f'usage: {usage}', '', *textwrap.wrap(description, _HELP_WIDTH)]
+  lines = [
+    f'usage: {usage}',
+    '',
+    *textwrap.wrap(description, _HELP_WIDTH, break_on_hyphens=False),
+  ]
   for group in groups:
     if not group.fields():
       continue

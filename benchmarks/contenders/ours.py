@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 
 from benchmarks import workloads
 from benchmarks.contenders import server
-from tff_textpriv.iterative_processes import learning_model, registry
+from tff_textpriv.iterative_processes import learning_model, registry, stacked_batches
 from tff_textpriv.models import language_models
 from tff_textpriv.privacy import central
 from tff_textpriv.runtime import execution
@@ -29,6 +29,7 @@ class Ours:
       cohort_size=len(workload.posts),
       private=workload.private,
     )
+    self._next_round = stacked_batches.NextRound(self._process)
     self._state = self._process.initialize()
 
   def run_round(self) -> None:
@@ -37,7 +38,7 @@ class Ours:
       workloads.training_batches(posts, i, self._workload.max_length)
       for i, posts in enumerate(self._workload.posts)
     ]
-    self._state = self._process.next(self._state, cohort).state
+    self._state = self._next_round(self._state, cohort).state
 
   def weights(self) -> list[np.ndarray]:
     """Returns the weights; see `server.Contender`."""

@@ -91,7 +91,7 @@ def test_the_local_mechanism_reaches_ledger_and_card(root):
 @pytest.fixture(scope='module')
 def corpus(root) -> pathlib.Path:
   """The files of a little WikiText-2."""
-  data = wikitext2.load(shuffled_text.ShuffledTextSettings(num_users=30), 0)
+  data = wikitext2.TASK.load(shuffled_text.ShuffledTextSettings(num_users=30), 0)
   folder = root / 'wikitext'
   folder.mkdir()
   for name, group in (
@@ -148,7 +148,7 @@ def test_a_promise_that_the_vocabulary_would_break_is_refused(root):
 def test_a_download_is_refused_with_what_to_do_instead():
   chosen = shuffled_text.ShuffledTextSettings(data='download')
   with pytest.raises(SettingsError, match='Penn Treebank.*ptb.train.txt'):
-    ptb.load(chosen, 0)
+    ptb.TASK.load(chosen, 0)
 
 
 def test_the_defaults_are_the_rounds_of_the_paper():
@@ -156,7 +156,7 @@ def test_the_defaults_are_the_rounds_of_the_paper():
   assert experiment.run.total_rounds == 50 and experiment.run.clients_per_round == 10
   assert experiment.run.cohort_sampling == 'fixed'
   assert experiment.task_settings.num_clients == 100
-  data = ptb.load(shuffled_text.ShuffledTextSettings(num_users=50), 0)
+  data = ptb.TASK.load(shuffled_text.ShuffledTextSettings(num_users=50), 0)
   assert len(data.train.client_ids) == 100
-  other = wikitext2.load(shuffled_text.ShuffledTextSettings(num_users=50), 0)
+  other = wikitext2.TASK.load(shuffled_text.ShuffledTextSettings(num_users=50), 0)
   assert other.train.fingerprint != data.train.fingerprint

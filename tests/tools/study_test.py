@@ -7,7 +7,7 @@ import pytest
 
 from tff_textpriv import flags
 from tff_textpriv.settings import SettingsError
-from tff_textpriv.tools import study
+from tff_textpriv.tools import study, subword_studies
 from tff_textpriv.training import language_modeling
 
 
@@ -40,9 +40,13 @@ def runs(monkeypatch):
   return done
 
 
-@pytest.mark.parametrize('task', ['stackoverflow', 'reddit'])
-@pytest.mark.parametrize('name', list(study.STUDIES))
-def test_every_study_runs_its_arms_and_writes_table_csv_and_plot(
+@pytest.mark.parametrize(
+  ('name', 'task'),
+  [
+    (each.name, task) for each in subword_studies.SUBWORD_STUDIES for task in each.tasks
+  ],
+)
+def test_every_subword_study_runs_its_arms_and_writes_table_csv_and_plot(
   runs, tmp_path, name, task, capsys
 ):
   flags_ = [f'--study={name}', f'--task={task}', f'--study_dir={tmp_path}']

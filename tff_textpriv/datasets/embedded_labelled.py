@@ -4,6 +4,9 @@ Everything is a pure function of the seed. Text is in the artificial language of
 `artificial_language`, in its private dialect.
 """
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 
 from tff_textpriv.datasets import artificial_language, imdb, labelled, movielens
@@ -11,6 +14,9 @@ from tff_textpriv.datasets import artificial_language, imdb, labelled, movielens
 _MIN_SENTENCES, _MAX_SENTENCES = 6, 16
 # That a sentence of a review is on one of the topics of its own sentiment.
 _TELLING = 0.75
+# That a sentence is on any topic, and that it ends with a number.
+_OFF_TOPIC = 0.2
+_WITH_FIGURE = 0.3
 
 _RATINGS_PER_USER = 40
 _KEYWORDS_PER_MOVIE = 8
@@ -95,6 +101,53 @@ def ratings(
   )
 
 
+def topics(
+  seed: int,
+  classes: Sequence[str],
+  sentences: tuple[int, int],
+  num_train: int = 2_000,
+  num_test: int = 1_000,
+) -> labelled.LabelledData:
+  """Writes texts whose class decides what they are about: a pair of topics a class.
+
+  Some sentences end with a number, as news and messages do.
+
+  Args:
+    seed: Decides the language and all texts.
+    classes: The names of the classes; up to 28 of them.
+    sentences: The least and the largest number of sentences in a text.
+    num_train: The number of texts for training and validation.
+    num_test: The number of texts for the test.
+  """
+  language = artificial_language.make_language(seed)
+  pairs = list(itertools.combinations(range(artificial_language.NUM_TOPICS), 2))
+  # Classes that are next to each other have topics in common: they are hard to tell.
+  pair_of = np.array(pairs)[np.linspace(0, len(pairs) - 1, len(classes)).astype(int)]
+  groups = []
+  for stream, number in enumerate((num_train, num_test), start=1):
+    rng = np.random.default_rng([seed, stream])
+    labels = np.arange(number) % len(classes)
+    lengths = rng.integers(sentences[0], sentences[1] + 1, number)
+    of_sentence = np.repeat(labels, lengths)
+    topic = pair_of[of_sentence, rng.integers(2, size=len(of_sentence))]
+    is_off_topic = rng.random(len(topic)) < _OFF_TOPIC
+    topic[is_off_topic] = rng.integers(
+      artificial_language.NUM_TOPICS, size=is_off_topic.sum()
+    )
+    written = artificial_language.write_sentences(
+      language, language.private, rng, topic
+    )
+    figures = rng.integers(1, 10_000, len(written))
+    has_figure = rng.random(len(written)) < _WITH_FIGURE
+    written = [
+      f'{text} {figure}' if has else text
+      for text, figure, has in zip(written, figures, has_figure, strict=True)
+    ]
+    groups.append(labelled.Examples.of_texts(_joined(written, lengths), labels))
+  train, validation = labelled.hold_out(groups[0], seed)
+  return labelled.LabelledData('embedded', tuple(classes), train, validation, groups[1])
+
+
 def _write_reviews(
   language: artificial_language.Language, rng: np.random.Generator, number: int
 ) -> labelled.Examples:
@@ -109,9 +162,13 @@ def _write_reviews(
   sentences = artificial_language.write_sentences(
     language, language.private, rng, topics
   )
+  return labelled.Examples.of_texts(_joined(sentences, lengths), labels)
+
+
+def _joined(sentences: Sequence[str], lengths: np.ndarray) -> list[str]:
+  """Makes texts of so many sentences each."""
   ends = np.cumsum(lengths)
-  texts = [
+  return [
     '. '.join(sentences[end - length : end])
     for end, length in zip(ends, lengths, strict=True)
   ]
-  return labelled.Examples.of_texts(texts, labels)

@@ -6,6 +6,7 @@ client optimizer, and the rest is TFF's federated averaging.
 """
 
 import collections
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -21,14 +22,17 @@ def build(
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process; see `registry.Algorithm.build`."""
   del plan, seed  # No mechanism, no random numbers.
-  return tff.learning.algorithms.build_weighted_fed_avg(
-    model,
-    client_optimizer_fn=ProximalOptimizer(
-      optimizers.client_optimizer(settings), settings.proximal_strength
-    ),
-    server_optimizer_fn=optimizers.server_optimizer(settings),
-    client_weighting=fed_avg.client_weighting(settings),
-    loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+  return fed_avg.averaging(
+    model, settings, lambda rate: client_optimizer(settings, rate)
+  )
+
+
+def client_optimizer(
+  settings: registry.FedProxSettings, learning_rate: Any = None
+) -> 'ProximalOptimizer':
+  """Makes the optimizer of local training; see `optimizers.client_optimizer`."""
+  return ProximalOptimizer(
+    optimizers.client_optimizer(settings, learning_rate), settings.proximal_strength
   )
 
 

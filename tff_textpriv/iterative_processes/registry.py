@@ -189,6 +189,12 @@ class PersonalSettings(ScheduleSettings, LocalTrainingSettings):
     'set.',
     low=1,
   )
+  different_init: bool = setting(
+    False,
+    'Let users’ embeddings start differently: each chooses among --vectors_file and '
+    '--more_vectors_files or, without vectors, draws its own; by default the same word '
+    'starts with the same vector.',
+  )
   public_words: int = setting(
     0,
     'Words that all users have in their vocabularies anyway: the first ones of '

@@ -17,10 +17,16 @@ class CohortSampler:
       that the cohort's size varies; or `fixed`, so many without replacement. The
       privacy accountant must treat each as what it is.
     cohort_size: The number of users a round, expected or exact.
+    dropout_rate: The probability that a user who was drawn does not report.
   """
 
   def __init__(
-    self, client_ids: Sequence[str], cohort_size: int, sampling: str, seed: int
+    self,
+    client_ids: Sequence[str],
+    cohort_size: int,
+    sampling: str,
+    seed: int,
+    dropout_rate: float = 0.0,
   ):
     """Prepares the draws.
 
@@ -29,6 +35,7 @@ class CohortSampler:
       cohort_size: The number of users a round, expected or exact.
       sampling: `poisson` or `fixed`.
       seed: The run's seed.
+      dropout_rate: The probability that a user who was drawn does not report.
     """
     if cohort_size > len(client_ids):
       raise CohortError(
@@ -38,6 +45,7 @@ class CohortSampler:
     self.sampling = sampling
     self._client_ids = client_ids
     self.cohort_size = cohort_size
+    self.dropout_rate = dropout_rate
     self._seed = seed
 
   def cohort(self, round_number: int) -> list[str]:
@@ -49,3 +57,9 @@ class CohortSampler:
     else:
       chosen = rng.choice(population, self.cohort_size, replace=False)
     return [self._client_ids[i] for i in chosen]
+
+  def reporting(self, users: Sequence[str], round_number: int) -> list[str]:
+    """Returns those of a round's users whose devices last until they have reported."""
+    rng = randomness.generator(self._seed, 'dropout', round_number)
+    lasts = rng.random(len(users)) >= self.dropout_rate
+    return [user for user, does in zip(users, lasts, strict=True) if does]

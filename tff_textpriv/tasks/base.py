@@ -66,8 +66,8 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
   algorithm = registry.ALGORITHMS[name]
   if task.kind not in algorithm.kinds:
     raise flags.UsageError(
-      f'--algo={name} does not train a {task.kind.replace("_", " ")}; the task '
-      f'{task.name} goes with {", ".join(_names(task))}'
+      f'--algo={name} does not go with the task {task.name}, which is one of '
+      f'{task.kind.replace("_", " ")}; {", ".join(_names(task))} do'
     )
   _refuse_foreign(given, task, algorithm)
   return experiment_lib.Experiment(

@@ -3,26 +3,10 @@
 python -m tff_textpriv.tasks.ptb --algo=fed_att --data=FOLDER
 """
 
-from tff_textpriv.datasets import clients, lm_text
+from tff_textpriv.datasets import lm_text
 from tff_textpriv.tasks import base, shuffled_text
-from tff_textpriv.training import experiment
 
-
-def load(
-  chosen: shuffled_text.ShuffledTextSettings, seed: int
-) -> clients.FederatedText:
-  """Reads the data that `--data` names."""
-  return shuffled_text.load(chosen, seed, lm_text.PENN_TREEBANK)
-
-
-TASK = experiment.Task(
-  name='ptb',
-  summary='Trains a language model on Penn Treebank, shuffled and dealt to clients.',
-  kind='language_model',
-  settings=shuffled_text.ShuffledTextSettings,
-  load=load,
-  run_settings=shuffled_text.ShuffledRunSettings,
-)
+TASK = shuffled_text.make_task('ptb', lm_text.PENN_TREEBANK)
 
 if __name__ == '__main__':
   base.main(TASK)

@@ -1,4 +1,4 @@
-"""Settings and loading of corpora that are shuffled and dealt to clients."""
+"""Tasks on corpora that are shuffled and dealt to clients."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from tff_textpriv.datasets import clients, lm_text
 from tff_textpriv.models import presets
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import language_data
-from tff_textpriv.training import settings
+from tff_textpriv.training import experiment, settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,24 @@ class ShuffledRunSettings(settings.RunSettings):
   )
 
 
-def load(
+def make_task(name: str, corpus: lm_text.Corpus) -> experiment.Task:
+  """Makes the task of a corpus.
+
+  Args:
+    name: The task's name, that of its module.
+    corpus: What the files are called.
+  """
+  return experiment.Task(
+    name=name,
+    summary=f'Trains a language model on {corpus.name}, shuffled and dealt to clients.',
+    kind='language_model',
+    settings=ShuffledTextSettings,
+    load=lambda chosen, seed: _load(chosen, seed, corpus),
+    run_settings=ShuffledRunSettings,
+  )
+
+
+def _load(
   chosen: ShuffledTextSettings, seed: int, corpus: lm_text.Corpus
 ) -> clients.FederatedText:
   """Reads the data that `--data` names and deals them to clients.

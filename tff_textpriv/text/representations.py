@@ -13,11 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_textpriv.text import ragged, rolling_hash
-
-
-class VectorsError(ValueError):
-  """Word vectors that cannot be read or made; the message says why."""
+from tff_textpriv.text import ragged, rolling_hash, word_vectors
+from tff_textpriv.text.word_vectors import VectorsError
 
 
 class Encoded(NamedTuple):
@@ -162,44 +159,20 @@ def fit_word2vec(
 
 
 def read_vectors(path: str | pathlib.Path) -> MeanVectors:
-  """Reads word vectors in text format: a word and its numbers in each line.
+  """Reads a file of word vectors; see `word_vectors.read`.
 
-  A first line of two numbers (count and width), as word2vec and fastText write it,
-  is passed over. Words are taken as hashing takes them: in small letters, without
-  what is no letter; of several that become alike, the first one counts.
-
-  Args:
-    path: The file, in UTF-8.
-
-  Raises:
-    VectorsError: If it cannot be read; names the line.
+  Words are taken as hashing takes them: in small letters, without what is no letter; of
+  several that become alike, the first one counts.
   """
   vectors: dict[bytes, np.ndarray] = {}
   width = 0
-  try:
-    with open(path, encoding='utf-8') as file:
-      for number, line in enumerate(file, start=1):
-        word, *numbers = line.rstrip().split(' ')
-        if number == 1 and len(numbers) == 1:
-          continue
-        width = width or len(numbers)
-        vector = np.array(numbers, np.float32)
-        if not numbers or len(numbers) != width:
-          raise ValueError(f'{len(numbers)} numbers where there were {width} before')
-        cleaned = _words(word)
-        if len(cleaned) == 1:
-          vectors.setdefault(cleaned[0], vector)
-  except OSError as error:
-    raise VectorsError(
-      f'{path}: cannot be read ({error.strerror}); expected a text file of word vectors'
-    ) from error
-  except ValueError as error:
-    raise VectorsError(
-      f'{path}:{number}: {error}; expected a word and its {width or ""} numbers, '
-      'separated by single spaces, in UTF-8'
-    ) from error
+  for word, vector in word_vectors.read(path):
+    width = len(vector)
+    cleaned = _words(word)
+    if len(cleaned) == 1:
+      vectors.setdefault(cleaned[0], vector)
   if not vectors:
-    raise VectorsError(f'{path}: there is no vector in it')
+    raise VectorsError(f'{path}: there is no vector of a word in it')
   return MeanVectors(vectors, width)
 
 

@@ -20,7 +20,6 @@ from tff_textpriv.settings import (
   SettingsError,
   setting,
 )
-from tff_textpriv.tools import plan_plot
 
 DESCRIPTION = (
   'Solves for whichever one of --epsilon, --noise_multiplier, --cohort and --rounds is '
@@ -90,6 +89,9 @@ def main(settings: PlanSettings) -> int:
   else:
     print(as_text(settings, unknown, solutions))
   if settings.plot is not None:
+    # Help and figures need no matplotlib, which takes a while to import.
+    from tff_textpriv.tools import plan_plot
+
     plan_plot.draw(
       settings.plot,
       {solution.accountant: solution.mechanism(settings) for solution in solutions},

@@ -103,6 +103,7 @@ class Scale:
     model_size: A language model's: `tiny`, `small` or `paper`.
     cross_data: A text file of another domain, for the cross-domain study.
     vectors_file: A file of word vectors, if one is given.
+    given: The names of the flags that are passed on to the runs.
   """
 
   task: str
@@ -112,3 +113,4 @@ class Scale:
   model_size: str = ''
   cross_data: str = ''
   vectors_file: str = ''
+  given: frozenset[str] = frozenset()

@@ -192,6 +192,7 @@ def _scale(
       task.name,
       probe.run.total_rounds,
       vectors_file=probe.task_settings.vectors_file or '',
+      given=frozenset(map(_name, passed_on)),
     )
   cross_data = chosen.cross_data
   if cross_data is None and chosen.study == 'subword_table2':

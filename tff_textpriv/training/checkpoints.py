@@ -61,7 +61,7 @@ class Checkpoints:
 
   def save(self, checkpoint: Checkpoint) -> None:
     """Saves a checkpoint, unless that round's is there already."""
-    if checkpoint.round_number in self._rounds():
+    if checkpoint.round_number in self.rounds():
       return
     content = {
       'leaves': tuple(np.asarray(leaf) for leaf in tree.flatten(checkpoint.state)),
@@ -82,7 +82,7 @@ class Checkpoints:
       CheckpointError: If there are checkpoints and none of them can be read.
     """
     structure = {'leaves': tuple(tree.flatten(state)), 'notes': ''}
-    rounds = self._rounds()
+    rounds = self.rounds()
     damaged: list[int] = []
     problem = ''
     for round_number in reversed(rounds):
@@ -113,7 +113,7 @@ class Checkpoints:
       )
     return None
 
-  def _rounds(self) -> list[int]:
+  def rounds(self) -> list[int]:
     """Returns the rounds of which there are checkpoints, in order."""
     return self._runner.run(self._manager.get_versions()) or []
 

@@ -1,20 +1,35 @@
 """Runs an experiment on a classification task, from data to privacy card."""
 
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow_federated as tff
+
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled
-from tff_textpriv.iterative_processes import classification_model
+from tff_textpriv.iterative_processes import communication
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy import local, local_gaussian, plans
 from tff_textpriv.runtime import cohorts, execution
 from tff_textpriv.training import (
-  classification_settings,
   classifier_workbench,
   experiment,
   output,
   program,
   reporting,
   selection,
+  token_workbench,
 )
+
+_Workbench = classifier_workbench.ClassifierWorkbench | token_workbench.TokenWorkbench
+# The figures of a test that are printed, and how.
+_FIGURES = {
+  'auc': 'AUC',
+  'accuracy': 'accuracy',
+  'global_accuracy': 'global accuracy',
+  'local_accuracy': 'local accuracy',
+}
 
 
 def run(chosen: experiment.Experiment) -> int:
@@ -30,7 +45,7 @@ def run(chosen: experiment.Experiment) -> int:
   data = chosen.task.load(chosen.task_settings, chosen.run.seed)
   folder = output.OutputFolder(chosen.folder)
   folder.check_config(chosen.config)
-  bench = classifier_workbench.ClassifierWorkbench(chosen, data)
+  bench = _workbench(chosen, data, folder.path)
   sampler = _sampler(chosen, bench)
   plan = _plan(chosen, bench, sampler.cohort_size)
   # Nothing that the user chose can be refused any more.
@@ -43,12 +58,7 @@ def run(chosen: experiment.Experiment) -> int:
     log_dir=folder.path,
   ) as runtime:
     process = chosen.algorithm.build(
-      classification_model.from_classifier(
-        bench.model, bench.model.initial_weights(chosen.run.seed)
-      ),
-      chosen.algorithm_settings,
-      plan,
-      chosen.run.seed,
+      bench.functional, chosen.algorithm_settings, plan, chosen.run.seed
     )
     outcome = program.train(
       program.Program(
@@ -64,6 +74,7 @@ def run(chosen: experiment.Experiment) -> int:
         selection=selection.Selection(
           chosen.task_settings.model_selection, metric='loss'
         ),
+        devices=bench.devices,
       ),
       _opening_ledger(chosen, plan),
       folder.path,
@@ -71,37 +82,85 @@ def run(chosen: experiment.Experiment) -> int:
     )
   if outcome.ended == 'interrupted':
     return reporting.interrupted(outcome)
-  metrics = bench.evaluate(outcome.selected_weights, 'test')
+  metrics = bench.test(outcome.selected_weights, outcome.rounds_done)
+  if bench.devices is not None:
+    bench.devices.close()
   privacy = reporting.write_card(chosen, outcome, plan, folder.path)
-  reporting.write_results(outcome, privacy, metrics, bench.model, folder.path)
-  figures = f'accuracy {metrics["accuracy"]:.4f}'
-  if 'auc' in metrics:
-    figures = f'AUC {metrics["auc"]:.4f}, {figures}'
+  reporting.write_results(
+    outcome,
+    privacy,
+    metrics,
+    bench.to_keras(outcome.selected_weights),
+    folder.path,
+    **_communication(process, plan),
+  )
+  figures = ', '.join(
+    f'{name} {metrics[key]:.4f}' for key, name in _FIGURES.items() if key in metrics
+  )
   if chosen.task_settings.model_selection == selection.BEST:
     figures += f', model of round {outcome.selected_round}'
   reporting.say_results(
     outcome,
     privacy,
-    f'test examples: {figures} ({metrics["num_examples"]:,} examples)',
+    f'test: {figures} ({_tested_on(metrics)})',
     folder.path,
   )
   return 0
 
 
+def _tested_on(metrics: Mapping[str, float]) -> str:
+  """Says on what the figures of the test were measured."""
+  names = {'num_examples': 'examples', 'num_users': 'users'}
+  return ', '.join(
+    f'{metrics[key]:,} {name}' for key, name in names.items() if key in metrics
+  )
+
+
+def _workbench(
+  chosen: experiment.Experiment, data: labelled.LabelledData, folder: pathlib.Path
+) -> _Workbench:
+  """Makes the workbench that goes with what the model reads.
+
+  Raises:
+    IncompatibleSettingsError: If the algorithm cannot train the model.
+  """
+  if chosen.task_settings.reads_tokens:
+    return token_workbench.TokenWorkbench(chosen, data, folder)
+  if chosen.algorithm.local_part:
+    raise settings_lib.IncompatibleSettingsError(
+      f'--algo={chosen.algorithm.name} leaves an embedding of words on the device, '
+      f'which --model={chosen.task_settings.model} of the task {chosen.task.name} does '
+      'not have; it goes with the models bilstm_* and encoder_* of the tasks newsgroups, '
+      'agnews and sst2'
+    )
+  return classifier_workbench.ClassifierWorkbench(chosen, data)
+
+
+def _communication(process: Any, plan: reporting.Plan | None) -> dict[str, int]:
+  """Returns the bytes that a client receives and sends in a round."""
+  if not isinstance(process, tff.learning.templates.LearningProcess):
+    return {}
+  down, up = communication.per_client(process)
+  if isinstance(plan, local.LdpPlan):
+    # What leaves the client are bits; metrics.csv has their number.
+    return {'bytes_down_per_client': down}
+  return {'bytes_down_per_client': down, 'bytes_up_per_client': up}
+
+
 def _check_claim(chosen: experiment.Experiment) -> None:
   """Refuses a privacy claim that the representation breaks."""
-  representation = chosen.task_settings.representation
-  if representation in classification_settings.FITTED and chosen.claims_privacy:
+  task = chosen.task_settings
+  if task.reads_clients_text and chosen.claims_privacy:
+    what = f'--representation={task.representation} is fitted on'
+    if task.reads_tokens:
+      what = 'without --vectors_file or --checkpoint, the vocabulary is made of'
     raise settings_lib.IncompatibleSettingsError(
-      f'--representation={representation} is fitted on the clients’ text, which no '
-      'noise protects: there is no privacy figure to claim. For a comparison, add '
-      '--privacy_claim=false.'
+      f'{what} the clients’ text, which no noise protects: there is no privacy figure to '
+      'claim. For a comparison, add --privacy_claim=false.'
     )
 
 
-def _sampler(
-  chosen: experiment.Experiment, bench: classifier_workbench.ClassifierWorkbench
-) -> cohorts.CohortSampler:
+def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.CohortSampler:
   """Makes the sampler; without clients, there is one place that always takes part."""
   client_ids = list(bench.partition)
   if chosen.algorithm.pooled:
@@ -111,12 +170,13 @@ def _sampler(
     chosen.run.clients_per_round or len(client_ids),
     chosen.run.cohort_sampling,
     chosen.run.seed,
+    chosen.run.dropout_rate,
   )
 
 
 def _plan(
   chosen: experiment.Experiment,
-  bench: classifier_workbench.ClassifierWorkbench,
+  bench: _Workbench,
   cohort_size: int,
 ) -> reporting.Plan | None:
   """Makes the privacy plan, where the algorithm has one."""
@@ -141,7 +201,7 @@ def _opening_ledger(
 ) -> ledger_lib.Ledger:
   """Opens the ledger with what is settled before the first round."""
   ledger = reporting.opening_ledger(chosen, plan)
-  if chosen.task_settings.representation in classification_settings.FITTED:
+  if chosen.task_settings.reads_clients_text and chosen.algorithm.local_part != 'table':
     ledger.note_no_guarantee('representation', 'fitted on the clients’ own text')
   return ledger
 
@@ -149,7 +209,7 @@ def _opening_ledger(
 def _say_what_runs(
   chosen: experiment.Experiment,
   data: labelled.LabelledData,
-  bench: classifier_workbench.ClassifierWorkbench,
+  bench: _Workbench,
   sampler: cohorts.CohortSampler,
   plan: reporting.Plan | None,
 ) -> None:
@@ -172,9 +232,11 @@ def _say_what_runs(
       f'  rounds    {chosen.run.total_rounds} of {sampler.cohort_size:,} clients, '
       f'{sampler.sampling} sampling'
     )
+  read = 'words' if task.reads_tokens else task.representation
+  if chosen.algorithm.local_part == 'table':
+    read = 'users’ own words'
   print(
-    f'  model     {task.model} on {task.representation}, '
-    f'{bench.model.num_parameters:,} parameters'
+    f'  model     {task.model} on {read}, {bench.model.num_parameters:,} parameters'
   )
   for note in reporting.plan_notes(plan):
     print(f'  {note}')

@@ -89,6 +89,16 @@ class ClassificationSettings(settings_lib.Settings):
     choices=('last', 'best_validation'),
   )
 
+  @property
+  def reads_tokens(self) -> bool:
+    """Whether the model reads words in order, through a table of a vocabulary."""
+    return False
+
+  @property
+  def reads_clients_text(self) -> bool:
+    """Whether the representation is fitted on the clients' text."""
+    return self.representation in FITTED
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationRunSettings(training_settings.RunSettings):
@@ -109,4 +119,11 @@ class ClassificationRunSettings(training_settings.RunSettings):
   )
   rounds_per_eval: int = setting(
     5, 'Rounds between evaluations on the validation examples.', low=1
+  )
+  dropout_rate: float = setting(
+    0.0,
+    'Share of a round’s clients whose devices drop out before they have reported; the '
+    'mean is that of the others, and metrics.csv counts them.',
+    low=0,
+    below=1,
   )

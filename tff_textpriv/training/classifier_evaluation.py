@@ -15,12 +15,22 @@ _BATCH_SIZE = 1024
 class ClassifierEvaluator:
   """Scores examples in batches of similar length."""
 
-  def __init__(self, model: classifiers.Classifier):
-    """Traces the scoring of a batch."""
+  def __init__(
+    self,
+    model: classifiers.Classifier,
+    weight_specs: Sequence[tf.TensorSpec] | None = None,
+  ):
+    """Traces the scoring of a batch.
+
+    Args:
+      model: The classifier.
+      weight_specs: Types and shapes of its weights; by default those it starts with.
+    """
     self._num_outputs = model.num_outputs
-    weight_specs = [
-      tf.TensorSpec(weight.shape, tf.float32) for weight in model.initial_weights(0)
-    ]
+    if weight_specs is None:
+      weight_specs = [
+        tf.TensorSpec(weight.shape, tf.float32) for weight in model.initial_weights(0)
+      ]
     ids_spec = tf.TensorSpec([None, None], tf.int32)
     dense_spec = tf.TensorSpec([None, model.width], tf.float32)
 

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
+from tff_textpriv.iterative_processes import classification_model
 from tff_textpriv.models import classifiers
 from tff_textpriv.text import representations, rolling_hash
 from tff_textpriv.training import (
@@ -23,8 +25,12 @@ class ClassifierWorkbench:
 
   Attributes:
     model: The classifier.
+    functional: The same as a TFF model, with initial weights.
     partition: The clients and the numbers of their examples.
+    devices: `None`: clients keep nothing.
   """
+
+  devices = None
 
   def __init__(self, chosen: experiment.Experiment, data: labelled.LabelledData):
     """Deals the examples to clients, and encodes all texts.
@@ -35,12 +41,8 @@ class ClassifierWorkbench:
     """
     task: classification_settings.ClassificationSettings = chosen.task_settings
     seed = chosen.run.seed
-    train = data.train
-    if task.max_train_examples is not None and task.max_train_examples < len(train):
-      rng = randomness.generator(seed, 'kept examples')
-      kept = rng.choice(len(train), task.max_train_examples, replace=False)
-      train = train.take(np.sort(kept))
-    self.partition = _deal(chosen, train)
+    train = kept_examples(data.train, task.max_train_examples, seed)
+    self.partition = deal(chosen, train)
     representation = make_representation(task, train, seed)
     # Examples of several groups may share one list of texts: it is encoded once.
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
@@ -61,6 +63,9 @@ class ClassifierWorkbench:
       embedding_size=task.embedding_size if representation.is_sequence else 0,
       dropout=task.dropout,
     )
+    self.functional = classification_model.from_classifier(
+      self.model, self.model.initial_weights(seed)
+    )
     self._chosen = chosen
     self._evaluator = classifier_evaluation.ClassifierEvaluator(self.model)
 
@@ -72,7 +77,7 @@ class ClassifierWorkbench:
       labelled_batching.training_batches(
         self._examples['train'],
         self.partition[client_id],
-        batch_size=self._batch_size(len(self.partition[client_id])),
+        batch_size=batch_size(self._chosen, len(self.partition[client_id])),
         num_epochs=getattr(
           self._chosen.algorithm_settings, 'client_epochs_per_round', 1
         ),
@@ -87,11 +92,32 @@ class ClassifierWorkbench:
     """Evaluates weights on the `validation` or the `test` examples."""
     return self._evaluator.evaluate(weights, self._examples[group])
 
-  def _batch_size(self, num_examples: int) -> int:
-    updates = self._chosen.task_settings.updates_per_epoch
-    if updates is None or self._chosen.algorithm.pooled:
-      return self._chosen.algorithm_settings.client_batch_size
-    return labelled_batching.size_for_updates(num_examples, updates)
+  def test(self, weights: Sequence[np.ndarray], total_rounds: int) -> dict[str, float]:
+    """Returns the figures of the test."""
+    del total_rounds  # All clients have the same model, whenever that was made.
+    return self.evaluate(weights, 'test')
+
+  def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model:
+    """Makes the Keras model of weights."""
+    return self.model.to_keras(weights)
+
+
+def batch_size(chosen: experiment.Experiment, num_examples: int) -> int:
+  """Returns the batch size of a client with so many examples."""
+  updates = chosen.task_settings.updates_per_epoch
+  if updates is None or chosen.algorithm.pooled:
+    return chosen.algorithm_settings.client_batch_size
+  return labelled_batching.size_for_updates(num_examples, updates)
+
+
+def kept_examples(
+  train: labelled.Examples, number: int | None, seed: int
+) -> labelled.Examples:
+  """Returns so many training examples, drawn by the seed; all if `None`."""
+  if number is None or number >= len(train):
+    return train
+  rng = randomness.generator(seed, 'kept examples')
+  return train.take(np.sort(rng.choice(len(train), number, replace=False)))
 
 
 def make_representation(
@@ -126,7 +152,7 @@ def make_representation(
   return representations.fit_word2vec(texts, task.embedding_size, seed, task.vocab_size)
 
 
-def _deal(
+def deal(
   chosen: experiment.Experiment, train: labelled.Examples
 ) -> partition.Partition:
   """Deals the training examples as `--federation` says."""

@@ -249,7 +249,7 @@ def _finish(
     outcome,
     privacy,
     metrics,
-    end.bench.model,
+    end.bench.model.to_keras(outcome.selected_weights),
     folder,
     rounds_to_target=outcome.target_round,
     tokenizer_kl=rows[-1].kl,

@@ -18,7 +18,7 @@ from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.runtime import cohorts, execution, worker_process
+from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
 from tff_textpriv.training import checkpoints, stopping
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
@@ -47,6 +47,8 @@ class Program:
       each client's data are then the pair of its batches and `[seed]`, int32 [2], a
       function of this seed, the round and the client. `None` for batches alone.
     selection: Which evaluated round's weights the outcome has as selected ones.
+    devices: What the users' devices keep, where they keep something; versions go with
+      checkpoints.
   """
 
   process: tff.learning.templates.LearningProcess
@@ -63,6 +65,7 @@ class Program:
   user_group: str = ''
   client_seed: int | None = None
   selection: selection_lib.Selection = selection_lib.Selection()
+  devices: device_store.DeviceStore | None = None
 
   def __post_init__(self) -> None:
     if (
@@ -128,12 +131,15 @@ def train(
     checkpoint = kept.load_latest(search.kept(state))
     round_number = program.rounds_before
     if checkpoint is None:
-      _save(kept, round_number, state, ledger, search)
+      _save(program, kept, round_number, state, ledger, search)
     else:
       round_number, kept_state, notes = checkpoint
       state = search.restore(kept_state, notes['selection'])
       ledger = ledger_lib.Ledger.from_json(notes['ledger'])
       print(f'resuming after round {round_number}', file=sys.stderr)
+    if program.devices is not None:
+      program.devices.restore(round_number)
+      program.devices.prune(kept.rounds())
     with progress_lib.Progress(round_number, program.total_rounds) as progress:
       ended = 'finished'
       while round_number < program.total_rounds:
@@ -148,11 +154,17 @@ def train(
         round_number += 1
         started = time.monotonic()
         users = program.sampler.cohort(round_number)
-        cohort = _cohort_data(program, users, round_number)
+        reporting = program.sampler.reporting(users, round_number)
+        cohort = _cohort_data(program, reporting, round_number)
         output = _on_workers(runtime, next_round, state, cohort)
         state = output.state
+        if program.devices is not None:
+          program.devices.commit(round_number)
+        # Who dropped out is charged too: it took part in the draw.
         _charge(ledger, program, users)
         metrics = _round_metrics(output.metrics, len(cohort))
+        if program.sampler.dropout_rate:
+          metrics['dropped_clients'] = len(users) - len(cohort)
         seconds = time.monotonic() - started
         is_evaluated = _is_due(
           round_number, program.rounds_per_eval, program.total_rounds
@@ -168,8 +180,8 @@ def train(
         progress.show(round_number, metrics, seconds)
         runner.run(releases.release(collections.OrderedDict(metrics), round_number))
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
-          _save(kept, round_number, state, ledger, search)
-    _save(kept, round_number, state, ledger, search)
+          _save(program, kept, round_number, state, ledger, search)
+    _save(program, kept, round_number, state, ledger, search)
     weights = _weights(program, state, runtime)
     return Outcome(
       weights,
@@ -270,6 +282,7 @@ def _is_due(round_number: int, every: int, last: int) -> bool:
 
 
 def _save(
+  program: Program,
   kept: checkpoints.Checkpoints,
   round_number: int,
   state: Any,
@@ -278,3 +291,5 @@ def _save(
 ) -> None:
   notes = {'ledger': ledger.to_json(), 'selection': search.notes()}
   kept.save(checkpoints.Checkpoint(round_number, search.kept(state), notes))
+  if program.devices is not None:
+    program.devices.prune(kept.rounds())

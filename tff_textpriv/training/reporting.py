@@ -4,9 +4,8 @@ import json
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tff_textpriv import files
@@ -18,10 +17,6 @@ Plan = card.Plan
 
 # What a ledger without a guarantee is opened with; no figure comes of it.
 _NOMINAL_DELTA = 1e-6
-
-
-class _Model(Protocol):
-  def to_keras(self, weights: list[np.ndarray]) -> tf.keras.Model: ...
 
 
 def opening_ledger(
@@ -71,7 +66,7 @@ def write_results(
   outcome: program.Outcome,
   privacy: Mapping[str, Any],
   metrics: Mapping[str, float],
-  model: _Model,
+  model: tf.keras.Model | None,
   folder: pathlib.Path,
   **more: Any,
 ) -> None:
@@ -81,7 +76,7 @@ def write_results(
     outcome: How training ended.
     privacy: The privacy card.
     metrics: The figures of the test.
-    model: What the outcome's selected weights belong to.
+    model: The model with the outcome's selected weights, if the server has one.
     folder: The run's folder.
     **more: Other figures for results.json.
   """
@@ -94,7 +89,8 @@ def write_results(
     **{f'test_{name}': value for name, value in metrics.items()},
   }
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
-  model.to_keras(outcome.selected_weights).save(folder / 'model.keras')
+  if model is not None:
+    model.save(folder / 'model.keras')
 
 
 def say_results(

@@ -1,0 +1,64 @@
+"""Scores of reconstructions, and the closed-form attacks, on numbers one can check."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tff_textpriv.attacks import embedding_rows, kernel_span, scores
+from tff_textpriv.text import tokens
+
+
+def test_shares_count_tokens_of_the_text_and_of_the_reconstruction():
+  text = ['the', 'price', 'of', 'the', '3', 'shares', 'fell', 'to', '20']
+  found = ['the', 'the', 'shares', 'price', '3', 'of', 'oil']
+  result = scores.score(text, found, tokens.has_digit)
+  assert result.precision == pytest.approx(6 / 7)
+  assert result.recall == pytest.approx(6 / 9)
+  assert result.private_recall == pytest.approx(1 / 2)
+  assert result.f1 == pytest.approx(2 * (6 / 7) * (2 / 3) / (6 / 7 + 2 / 3))
+
+
+def test_a_text_without_private_tokens_has_no_leakage_ratio_and_is_left_out_of_means():
+  without = scores.score(['a', 'b'], [], tokens.has_digit)
+  assert math.isnan(without.private_recall)
+  assert (without.precision, without.recall, without.f1) == (0, 0, 0)
+  with_one = scores.score(['1', 'b'], ['1'], tokens.has_digit)
+  average = scores.mean([without, with_one])
+  assert average == scores.Score(0.5, 0.25, 1.0)
+
+
+def test_the_rows_that_moved_are_the_bag_of_words():
+  gradient = np.zeros((9, 3))
+  gradient[4] = [1e-20, 0, 0]
+  gradient[7] = [0, -2, 0]
+  np.testing.assert_array_equal(embedding_rows.read_tokens(gradient), [7, 4])
+
+
+def test_with_noise_the_rows_that_moved_most_are_taken():
+  gradient = np.random.default_rng(0).normal(scale=0.01, size=(9, 3))
+  gradient[[2, 5]] += 1
+  found = embedding_rows.read_tokens(gradient, num_tokens=2)
+  assert sorted(found) == [2, 5]
+
+
+def test_rows_in_the_span_of_a_kernel_s_gradient_are_the_tokens():
+  rng = np.random.default_rng(1)
+  table = rng.normal(size=(500, 20))
+  table[0] = 0  # A row of zeros is in every space.
+  read = [3, 70, 70, 499, 120]
+  gradients = [table[read].T @ rng.normal(size=(5, 16)) for _ in range(2)]
+  span = kernel_span.of_gradients(gradients, num_tokens=5)
+  assert not span.is_everything
+  assert sorted(kernel_span.read_tokens(span, table)) == [3, 70, 120, 499]
+  unrelated = rng.permutation(table)
+  assert not np.isclose(span.residuals(unrelated)[read], 0, atol=1e-3).any()
+
+
+def test_more_tokens_than_numbers_in_an_embedding_hide_in_the_crowd():
+  rng = np.random.default_rng(2)
+  table = rng.normal(size=(500, 20))
+  gradient = table[:30].T @ rng.normal(size=(30, 64))
+  span = kernel_span.of_gradients([gradient], num_tokens=30)
+  assert span.is_everything
+  np.testing.assert_allclose(span.residuals(table), 0, atol=1e-9)

@@ -1,0 +1,98 @@
+"""The scoreboard of attacks: from flags to a report, on embedded data."""
+
+import csv
+import subprocess
+import sys
+
+import pytest
+
+from tff_textpriv.settings import SettingsError
+from tff_textpriv.tools import attack
+
+_SMALL = (
+  '--task=agnews',
+  '--model=bilstm_tiny',
+  '--max_words=12',
+  '--dropout=0',
+  '--vocab_size=500',
+  '--client_optimizer=sgd',
+  '--client_learning_rate=0.1',
+  '--private_tokens=0',
+  '--sentences=6',
+)
+
+
+def _rows(folder):
+  with open(folder / 'agnews' / 'attack.csv', newline='') as stream:
+    return {
+      (row['algorithm'], row['attack'], row['table'], row['batch_size']): row
+      for row in csv.DictReader(stream)
+    }
+
+
+def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
+  argv = [
+    *_SMALL,
+    '--algo=fed_avg,fede_vocab,local_only,rr_ldp,dp_fed_avg',
+    '--attacks=guess,rows,span',
+    '--batch_sizes=1,2',
+    '--noise_multiplier=1',
+    '--clip=0.1',
+    '--noadaptive_updating',
+    '--view=released',
+    '--cases=1',
+    f'--attack_dir={tmp_path}',
+  ]
+  assert attack.main(argv) == 0
+  rows = _rows(tmp_path)
+  for size in ('1', '2'):
+    assert float(rows['fed_avg', 'rows', '-', size]['recall']) == 1
+    assert float(rows['fed_avg', 'rows', '-', size]['precision']) == 1
+    # The embedding stays; the kernels above it tell those who know the vectors.
+    assert ('fede_vocab', 'rows', '-', size) not in rows
+    assert float(rows['fede_vocab', 'span', 'public', size]['recall']) >= 0.9
+    assert float(rows['fede_vocab', 'span', 'unrelated', size]['recall']) < 0.3
+    assert float(rows['dp_fed_avg', 'rows', '-', size]['recall']) < 0.5
+    assert float(rows['rr_ldp', 'rows', '-', size]['recall']) < 0.5
+    # Who sends nothing can only be guessed at.
+    assert [key for key in rows if key[0] == 'local_only' and key[3] == size] == [
+      ('local_only', 'guess', '-', size)
+    ]
+  report = (tmp_path / 'agnews' / 'attack.md').read_text()
+  assert '**true text**' in report
+  assert 'fed_avg, rows (-)' in report
+  assert (tmp_path / 'agnews' / 'attack.png').exists()
+  assert '| fed_avg | rows | - | 1 | 6 | 1.000 | 1.000 |' in capsys.readouterr().out
+
+
+def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
+  argv = [
+    *_SMALL,
+    '--algo=fede_vocab',
+    '--attacks=dlg',
+    '--sentences=1',
+    '--attack_steps=2',
+    '--local_rounds=1',
+    f'--attack_dir={tmp_path}',
+  ]
+  assert attack.main(argv) == 0
+  tables = {key[2] for key in _rows(tmp_path)}
+  assert tables == {'true', 'public', 'unrelated'}
+
+
+def test_more_sentences_than_a_batch_holds_are_needed():
+  with pytest.raises(SettingsError, match='--sentences=4: must fill a batch of 8'):
+    attack.main(['--sentences=4', '--batch_sizes=8'])
+
+
+def test_a_model_without_an_embedding_is_refused():
+  with pytest.raises(SettingsError, match='--model=logistic: has no embedding'):
+    attack.main(['--algo=fed_avg', '--model=logistic'])
+
+
+def test_help_and_wrong_flags_are_answered_without_tensorflow():
+  script = (
+    'import sys; from tff_textpriv.tools import attack; attack.help_page();'
+    'sys.exit("tensorflow" in sys.modules)'
+  )
+  subprocess.run([sys.executable, '-c', script], check=True)

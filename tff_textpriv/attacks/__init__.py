@@ -1,0 +1,1 @@
+"""Reconstruction of clients' text from what they send: attacks, and their scores."""

@@ -1,0 +1,396 @@
+"""Deep leakage from gradients, in embedding space.
+
+The attacker does not see the tokens, only gradients of the weights above the embedding.
+It looks for dummy embeddings whose gradients are the same (Zhu et al., 2019), and then
+for the rows of a table of its own that are nearest to them. The classes are read off the
+gradient of the output bias (Zhao et al., 2020, for a single example; here for batches).
+
+A recurrent layer forgets: tokens in the middle of a text move the gradient a hundred times
+less than those at its ends, and are fitted last. So what is matched in the end is not the
+gradient G of a kernel but (G G' + f^2)^(-1/2) G, in which all its directions down to the
+size f count alike; f is made smaller step by step.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+import tensorflow as tf
+
+from tff_textpriv.attacks import kernel_span, targets
+from tff_textpriv.attacks.settings import InversionSettings
+
+# A function of a vector: its value and its gradient.
+_Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+_EPSILON = 1e-12
+# The sizes f, over that of the strongest direction, of the last fits.
+_FLOORS = (0.1, 0.01, 0.001)
+# Large enough for all directions to count by their size: the plain distance.
+_NO_WHITENING = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Inversion:
+  """What an attack came to.
+
+  Attributes:
+    embeddings: The fitted embeddings [batch, time, width]; those of padding are zero.
+    labels: The probability of each output [batch, outputs].
+    misfit: What is left of the difference of gradients.
+  """
+
+  embeddings: np.ndarray
+  labels: np.ndarray
+  misfit: float
+
+
+class Inverter:
+  """Attacks gradients of one model. Batches of one shape share a graph."""
+
+  def __init__(self, model: targets.Target, chosen: InversionSettings):
+    """Prepares attacks.
+
+    Args:
+      model: The classifier that was trained.
+      chosen: How to attack.
+    """
+    self._model = model
+    self._chosen = chosen
+    self._misfit_and_slopes = tf.function(self._misfit, autograph=False)
+
+  def invert(
+    self,
+    shared_weights: Sequence[np.ndarray],
+    gradients: Sequence[np.ndarray | None],
+    mask: np.ndarray,
+    scale: float,
+    rng: np.random.Generator,
+  ) -> Inversion:
+    """Fits embeddings to the gradients of a batch.
+
+    Where the gradient of a kernel says which space the embeddings span, they are
+    looked for in that space.
+
+    Args:
+      shared_weights: The weights above the embedding, at which gradients were taken.
+      gradients: Their gradients; `None` for those that the attacker did not see.
+      mask: Where there are tokens, booleans [batch, time]: the attacker knows how long
+        the texts are.
+      scale: The standard deviation of an embedding's numbers.
+      rng: Draws the dummies.
+
+    Returns:
+      The best fit of all restarts.
+    """
+    seen = [number for number, one in enumerate(gradients) if one is not None]
+    if not seen:
+      raise ValueError('no gradient was seen, and so there is none to match')
+    span = find_span(self._model, gradients, np.count_nonzero(mask))
+    width = self._model.embedding_size
+    problem = _Problem(
+      weights=[tf.constant(weight) for weight in shared_weights],
+      seen=seen,
+      gradients=[tf.constant(gradients[number], tf.float32) for number in seen],
+      mask=mask,
+      basis=np.eye(width) if span is None else span.basis,
+    )
+    attempts = [
+      self._attempt(problem, scale, rng) for _ in range(self._chosen.attack_restarts)
+    ]
+    return min(attempts, key=lambda attempt: attempt.misfit)
+
+  def _attempt(
+    self, problem: '_Problem', scale: float, rng: np.random.Generator
+  ) -> Inversion:
+    """Fits from one start."""
+    batch_size, time = problem.mask.shape
+    dimensions, width = problem.basis.shape
+    # So that embeddings have the length that they should have in any space.
+    start = rng.normal(
+      scale=scale * np.sqrt(width / dimensions), size=(batch_size, time, dimensions)
+    )
+    outputs = self._model.num_outputs
+    label_logits = np.zeros((batch_size, outputs))
+    is_soft = self._chosen.labels == 'soft'
+    if not is_soft:
+      predicted = self._predict(problem, start @ problem.basis)
+      labels = infer_labels(_bias(problem), batch_size, predicted)
+
+    def unpack(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+      coordinates, logits = np.split(vector, [start.size])
+      return coordinates.reshape(start.shape) @ problem.basis, logits.reshape(
+        label_logits.shape
+      )
+
+    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+      embedded, logits = unpack(vector)
+      target = _probabilities(logits) if is_soft else labels
+      misfit, slopes, label_slopes = self._misfit_and_slopes(
+        tf.constant(embedded, tf.float32),
+        tf.constant(target, tf.float32),
+        tf.constant(problem.mask),
+        problem.weights,
+        measure,
+        tuple(problem.seen),
+      )
+      by_logits = np.zeros_like(logits)
+      if is_soft:
+        by_logits = _through_probabilities(target, label_slopes.numpy())
+      by_coordinates = slopes.numpy().astype(np.float64) @ problem.basis.T
+      return float(misfit), np.concatenate([by_coordinates.ravel(), by_logits.ravel()])
+
+    vector = np.concatenate([start.ravel(), label_logits.ravel()])
+    steps, optimizer = self._chosen.attack_steps, self._chosen.attack_optimizer
+    first = measure = self._measure(problem.gradients)
+    if optimizer == 'lbfgs':
+      vector = _lbfgs(objective, vector, steps)
+    else:
+      vector = _adam(objective, vector, steps, scale * self._chosen.attack_step_size)
+    if optimizer == 'staged':
+      for floor in _FLOORS:
+        measure = _Measure.distance(problem.gradients, floor)
+        vector = _lbfgs(objective, vector, steps)
+    measure = first
+    embedded, logits = unpack(vector)
+    return Inversion(
+      embedded * problem.mask[..., np.newaxis],
+      _probabilities(logits) if is_soft else labels,
+      objective(vector)[0],
+    )
+
+  def _measure(self, gradients: list[tf.Tensor]) -> '_Measure':
+    """Makes the measure that was chosen."""
+    measure = _Measure.distance(gradients, _NO_WHITENING)
+    if self._chosen.matching == 'cosine':
+      return measure._replace(cosine_share=tf.constant(1.0))
+    return measure
+
+  def _misfit(self, embedded, labels, mask, weights, measure, seen):
+    """Returns the misfit of dummies, and its slopes by embeddings and labels."""
+    with tf.GradientTape() as outer:
+      outer.watch([embedded, labels])
+      with tf.GradientTape() as inner:
+        inner.watch(weights)
+        logits = targets.logits_from_embeddings(self._model, weights, embedded, mask)
+        loss = _loss(logits, labels)
+      dummies = inner.gradient(loss, [weights[number] for number in seen])
+      misfit = measure.misfit([tf.convert_to_tensor(dummy) for dummy in dummies])
+    slopes = outer.gradient(misfit, [embedded, labels], unconnected_gradients='zero')
+    return misfit, *map(tf.convert_to_tensor, slopes)
+
+  def _predict(self, problem: '_Problem', embedded: np.ndarray) -> np.ndarray:
+    """Returns the mean probability of each output on dummies."""
+    logits = targets.logits_from_embeddings(
+      self._model,
+      problem.weights,
+      tf.constant(embedded, tf.float32),
+      tf.constant(problem.mask),
+    )
+    return _probabilities(logits.numpy()).mean(axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Problem:
+  """The gradients of a batch, and what is known about it."""
+
+  weights: list[tf.Tensor]
+  seen: list[int]
+  gradients: list[tf.Tensor]
+  mask: np.ndarray
+  basis: np.ndarray
+
+
+def find_span(
+  model: targets.Target,
+  gradients: Sequence[np.ndarray | None],
+  num_tokens: int,
+) -> kernel_span.Span | None:
+  """Finds the space of a batch's embeddings, if the gradients tell it.
+
+  Args:
+    model: The classifier.
+    gradients: Those of the weights above the embedding.
+    num_tokens: The number of tokens that were read.
+  """
+  seen = [gradients[number] for number in targets.input_kernels(model)]
+  kernels = [gradient for gradient in seen if gradient is not None]
+  return kernel_span.of_gradients(kernels, num_tokens) if kernels else None
+
+
+class _Measure(NamedTuple):
+  """How different gradients are from those that were seen.
+
+  Attributes:
+    gradients: Those that were seen.
+    whiteners: What each, as a matrix, is multiplied with before distances are taken.
+    cosine_share: 1 for angles in place of distances, else 0.
+  """
+
+  gradients: list[tf.Tensor]
+  whiteners: list[tf.Tensor]
+  cosine_share: tf.Tensor
+
+  @classmethod
+  def distance(cls, gradients: list[tf.Tensor], floor: float) -> '_Measure':
+    """Makes a distance in which directions above a floor count alike."""
+    whiteners = [
+      tf.constant(_whitener(_matrix(gradient).numpy(), floor), tf.float32)
+      for gradient in gradients
+    ]
+    return cls(gradients, whiteners, tf.constant(0.0))
+
+  def misfit(self, dummies: list[tf.Tensor]) -> tf.Tensor:
+    """Sums the differences over all weights."""
+    total = tf.constant(0.0)
+    for dummy, gradient, whitener in zip(
+      dummies, self.gradients, self.whiteners, strict=True
+    ):
+      cosine = tf.reduce_sum(dummy * gradient) / (_length(dummy) * _length(gradient))
+      difference = tf.matmul(whitener, _matrix(dummy - gradient))
+      distance = tf.reduce_sum(tf.square(difference))
+      total += self.cosine_share * (1 - cosine) + (1 - self.cosine_share) * distance
+    return total
+
+
+def infer_labels(
+  bias_gradient: np.ndarray | None, batch_size: int, predicted: np.ndarray
+) -> np.ndarray:
+  """Reads the classes of a batch off the gradient of the output bias.
+
+  It is the mean, over the batch, of probability minus truth. For one example the class
+  is where it is negative; for more, the number of each class is what the model
+  predicts for anything less the gradient, times the batch's size. Which example has
+  which class does not matter, since it does not matter which comes first.
+
+  Args:
+    bias_gradient: The gradient [outputs]; `None` if it was not seen.
+    batch_size: The number of examples.
+    predicted: The mean probability of each output [outputs].
+
+  Returns:
+    The classes, as probabilities that are 0 or 1 [batch, outputs]; what is predicted,
+    if there is nothing to read.
+  """
+  if bias_gradient is None:
+    return np.tile(predicted, (batch_size, 1))
+  shares = predicted - bias_gradient
+  if len(shares) == 1:
+    if batch_size == 1:
+      return np.array([[float(bias_gradient[0] < 0)]])
+    positives = int(np.clip(np.round(batch_size * shares[0]), 0, batch_size))
+    return (np.arange(batch_size) < positives).astype(np.float64)[:, np.newaxis]
+  if batch_size == 1:
+    classes = np.array([np.argmin(bias_gradient)])
+  else:
+    shares = np.maximum(shares, 0)
+    wanted = batch_size * shares / max(shares.sum(), _EPSILON)
+    counts = np.floor(wanted).astype(int)
+    by_remainder = np.argsort(counts - wanted)
+    counts[by_remainder[: batch_size - counts.sum()]] += 1
+    classes = np.repeat(np.arange(len(counts)), counts)
+  return np.eye(len(shares))[classes]
+
+
+def nearest_rows(
+  embeddings: np.ndarray,
+  table: np.ndarray,
+  candidates: np.ndarray | None = None,
+) -> np.ndarray:
+  """Returns the nearest row of a table for each embedding.
+
+  Args:
+    embeddings: Float [..., width].
+    table: The attacker's table [rows, width].
+    candidates: The rows that may be; by default all.
+
+  Returns:
+    Integers [...].
+  """
+  rows = np.arange(len(table)) if candidates is None else candidates
+  chosen = table[rows]
+  # The squared distance, but for what is the same for all rows.
+  distances = np.square(chosen).sum(axis=1) - 2 * embeddings @ chosen.T
+  return rows[distances.argmin(axis=-1)]
+
+
+def _bias(problem: _Problem) -> np.ndarray | None:
+  """Returns the gradient of the last weight, the output bias, if it was seen."""
+  if problem.seen[-1] != len(problem.weights) - 1:
+    return None
+  return problem.gradients[-1].numpy()
+
+
+def _loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+  """The loss of training, for labels that may be probabilities."""
+  if logits.shape[1] == 1:
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+  # TensorFlow's own cross-entropy forgets the labels in its second derivative.
+  return -tf.reduce_mean(tf.reduce_sum(labels * tf.nn.log_softmax(logits), axis=1))
+
+
+def _matrix(tensor: tf.Tensor) -> tf.Tensor:
+  return tensor[tf.newaxis] if len(tensor.shape) == 1 else tensor
+
+
+def _whitener(gradient: np.ndarray, floor: float) -> np.ndarray:
+  """Returns what makes the directions [rows] of a gradient count alike.
+
+  Args:
+    gradient: A matrix G [rows, columns].
+    floor: The size, over the largest, below which directions count less.
+
+  Returns:
+    A matrix W [k, rows], k the smaller of rows and columns, such that |W G| is 1.
+  """
+  directions, sizes, _ = np.linalg.svd(gradient.astype(np.float64), full_matrices=False)
+  scales = 1 / np.sqrt(sizes**2 + (floor * sizes[0]) ** 2 + _EPSILON**2)
+  # A direction that is not there at all says nothing: it is a rounding error.
+  scales = np.where(sizes > kernel_span.TOLERANCE * sizes[0], scales, 0.0)
+  return (directions * scales).T / max(np.linalg.norm(sizes * scales), _EPSILON)
+
+
+def _length(tensor: tf.Tensor) -> tf.Tensor:
+  return tf.sqrt(tf.reduce_sum(tf.square(tensor)) + _EPSILON)
+
+
+def _probabilities(logits: np.ndarray) -> np.ndarray:
+  if logits.shape[1] == 1:
+    return 1 / (1 + np.exp(-logits))
+  powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+  return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _through_probabilities(probabilities: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+  """Turns slopes by probabilities into slopes by logits."""
+  if probabilities.shape[1] == 1:
+    return slopes * probabilities * (1 - probabilities)
+  mean = np.sum(slopes * probabilities, axis=1, keepdims=True)
+  return probabilities * (slopes - mean)
+
+
+def _adam(
+  objective: _Objective, start: np.ndarray, steps: int, step_size: float
+) -> np.ndarray:
+  """Minimizes with Adam; the step size falls to zero along a cosine."""
+  vector, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
+  for step in range(1, steps + 1):
+    _, slopes = objective(vector)
+    mean = 0.9 * mean + 0.1 * slopes
+    square = 0.999 * square + 0.001 * slopes**2
+    direction = mean / (1 - 0.9**step)
+    direction /= np.sqrt(square / (1 - 0.999**step)) + _EPSILON
+    vector -= step_size * 0.5 * (1 + np.cos(np.pi * (step - 1) / steps)) * direction
+  return vector
+
+
+def _lbfgs(objective: _Objective, start: np.ndarray, steps: int) -> np.ndarray:
+  return scipy.optimize.minimize(
+    objective,
+    start,
+    jac=True,
+    method='L-BFGS-B',
+    options={'maxiter': steps, 'maxcor': 30, 'ftol': 0.0, 'gtol': 0.0},
+  ).x

@@ -1,0 +1,68 @@
+"""How much of a client's text an attack found: bags of tokens, compared."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+  """Shares of tokens, each of 0 to 1; NaN where there is nothing to take a share of.
+
+  Attributes:
+    precision: The share of the reconstructed tokens that are in the text.
+    recall: The share of the text's tokens that are in the reconstruction.
+    private_recall: The same of the text's private tokens: the leakage ratio (PTLR).
+  """
+
+  precision: float
+  recall: float
+  private_recall: float
+
+  @property
+  def f1(self) -> float:
+    """The harmonic mean of precision and recall; 0 if both are."""
+    total = self.precision + self.recall
+    return 2 * self.precision * self.recall / total if total else 0.0
+
+
+def score(
+  text: Sequence[str], found: Sequence[str], is_private: Callable[[str], bool]
+) -> Score:
+  """Compares a reconstruction with the text, without regard to the order.
+
+  A token that is repeated counts as often as it is there, and is found if it is found
+  once: several attacks tell which tokens there are, and not how often.
+
+  Args:
+    text: The tokens of the text, or of all texts of a batch.
+    found: The reconstructed tokens.
+    is_private: Tells private tokens.
+  """
+  known, guessed = set(text), set(found)
+  return Score(
+    precision=_share(token in known for token in found) if found else 0.0,
+    recall=_share(token in guessed for token in text),
+    private_recall=_share(token in guessed for token in text if is_private(token)),
+  )
+
+
+def mean(all_scores: Sequence[Score]) -> Score:
+  """Averages scores over batches, each figure over those that have it."""
+
+  def average(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+  return Score(
+    average([one.precision for one in all_scores]),
+    average([one.recall for one in all_scores]),
+    average([one.private_recall for one in all_scores]),
+  )
+
+
+def _share(outcomes: Iterable[bool]) -> float:
+  known = list(outcomes)
+  return sum(known) / len(known) if known else math.nan

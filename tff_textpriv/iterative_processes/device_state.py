@@ -1,0 +1,38 @@
+"""What a device's state is made of, and how it is a file.
+
+Core TensorFlow operations only: the same functions run in the client's computation, in
+the worker, and where a device is set up or evaluated.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+def pack(leaves: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Returns tensors as one string."""
+  return tf.io.serialize_tensor(tf.stack([tf.io.serialize_tensor(x) for x in leaves]))
+
+
+def unpack(content: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+  """Returns the tensors of a string that `pack` made.
+
+  Args:
+    content: The string.
+    specs: Types and shapes of the tensors; axes may be of unknown length.
+  """
+  parts = tf.io.parse_tensor(content, tf.string)
+  return [
+    tf.ensure_shape(tf.io.parse_tensor(parts[i], spec.dtype), spec.shape)
+    for i, spec in enumerate(specs)
+  ]
+
+
+def read(file: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+  """Reads the tensors of a file; see `unpack`."""
+  return unpack(tf.io.read_file(file), specs)
+
+
+def write(file: tf.Tensor, leaves: Sequence[tf.Tensor]) -> tf.Operation:
+  """Writes tensors to a file, which keeps its permissions if it is there already."""
+  return tf.io.write_file(file, pack(leaves))

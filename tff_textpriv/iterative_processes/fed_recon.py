@@ -1,0 +1,128 @@
+"""FedRecon: the embeddings of private tokens are reconstructed on the device.
+
+In each round a user makes the embeddings of private tokens anew, by an epoch with all
+else frozen, then trains all else, which is averaged; nothing is kept between rounds. The
+process is TFF's own. Reference: Singhal et al., Federated Reconstruction (2021).
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.iterative_processes import (
+  local_training,
+  optimizers,
+  partially_local,
+  registry,
+)
+from tff_textpriv.models import classifiers
+
+
+def build(
+  model: tff.learning.models.FunctionalModel,
+  settings: registry.FedReconSettings,
+  plan: None = None,
+  seed: int = 0,
+) -> tff.learning.templates.LearningProcess:
+  """Builds the process; see `registry.Algorithm.build`.
+
+  The model's first weight, the embeddings of private tokens, is the local one.
+  """
+  del plan, seed  # No mechanism, no random numbers.
+  optimizer = optimizers.client_optimizer(settings)
+  return tff.learning.algorithms.build_fed_recon(
+    lambda: _Reconstruction(model),
+    loss_fn=_Loss,
+    metrics_fn=lambda: [_Accuracy('accuracy'), _NumExamples('num_examples')],
+    server_optimizer_fn=optimizers.server_optimizer(settings),
+    client_optimizer_fn=optimizer,
+    reconstruction_optimizer_fn=optimizer,
+    dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
+  )
+
+
+def make_device(
+  model: tff.learning.models.FunctionalModel, settings: registry.FedReconSettings
+) -> partially_local.Device:
+  """Describes what a user does in a round, for the evaluation of users' models."""
+  return partially_local.Device(
+    local_training.LocalTrainer(
+      model, optimizers.client_optimizer(settings), num_local=1, trains_local=False
+    ),
+    adapts=True,
+  )
+
+
+class _BatchOutput(NamedTuple):
+  """What TFF reads of a batch; its own class for this is not public."""
+
+  predictions: tf.Tensor
+  labels: tf.Tensor
+  num_examples: tf.Tensor
+
+
+class _Reconstruction(tff.learning.models.ReconstructionModel):
+  """A functional model as TFF wants to reconstruct it."""
+
+  def __init__(self, model: tff.learning.models.FunctionalModel):
+    self._model = model
+    local, *shared = model.initial_weights[0]
+    self._local = [tf.Variable(local)]
+    self._shared = [tf.Variable(weight) for weight in shared]
+
+  @property
+  def global_trainable_variables(self):
+    """See the base class."""
+    return self._shared
+
+  @property
+  def global_non_trainable_variables(self):
+    """See the base class."""
+    return []
+
+  @property
+  def local_trainable_variables(self):
+    """See the base class."""
+    return self._local
+
+  @property
+  def local_non_trainable_variables(self):
+    """See the base class."""
+    return []
+
+  @property
+  def input_spec(self):
+    """See the base class."""
+    return self._model.input_spec
+
+  def forward_pass(self, batch_input, training=True):
+    """See the base class; padding rows are left out."""
+    inputs, labels = batch_input
+    weights = tuple(tf.convert_to_tensor(w) for w in (*self._local, *self._shared))
+    logits = self._model.predict_on_batch((weights, ()), inputs, training=training)
+    number = tf.shape(logits)[0]
+    return _BatchOutput(logits, labels[:number], number)
+
+
+class _Loss(tf.keras.losses.Loss):
+  """The cross-entropy of logits, of two classes or more."""
+
+  def call(self, y_true, y_pred):
+    """Returns the loss of each example."""
+    # A Keras metric has turned the labels into floats.
+    return classifiers.losses(y_pred, tf.cast(y_true, tf.int32))
+
+
+class _Accuracy(tf.keras.metrics.Mean):
+  def update_state(self, y_true, y_pred, sample_weight=None):
+    """Counts the examples whose class is the most likely one."""
+    is_right = tf.equal(classifiers.predictions(y_pred), y_true)
+    return super().update_state(tf.cast(is_right, tf.float32), sample_weight)
+
+
+class _NumExamples(tf.keras.metrics.Sum):
+  def update_state(self, y_true, y_pred, sample_weight=None):
+    """Counts the examples."""
+    del y_pred  # Their number is that of the labels.
+    return super().update_state(tf.ones_like(y_true, tf.float32), sample_weight)

@@ -1,0 +1,201 @@
+"""Training on one device, of a model with a part that stays and a part that is shared.
+
+Pure functions of tensors: the client work of a round runs them in the worker, the
+evaluation of users' own models beside it.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+Tensors = tuple[tf.Tensor, ...]
+
+_STEP_SIZE = tff.learning.optimizers.LEARNING_RATE_KEY
+
+
+class Parts(NamedTuple):
+  """A model on a device.
+
+  Attributes:
+    local: The weights that stay; the first ones of the model.
+    shared: The weights that the server hands out.
+  """
+
+  local: Tensors
+  shared: Tensors
+
+
+class Trained(NamedTuple):
+  """What local training leaves.
+
+  Attributes:
+    parts: The model.
+    optimizer: The state of the local part's optimizer.
+    metrics: Sums that the model's metrics are made of.
+  """
+
+  parts: Parts
+  optimizer: Any
+  metrics: Any
+
+
+class LocalTrainer:
+  """Trains a model in two steps: first its local part may adapt to the shared one.
+
+  Each part has an optimizer state of its own: the local part's is kept on the device,
+  the shared part's begins anew in each round, as the weights it belongs to do.
+
+  Attributes:
+    batch_spec: What a batch is.
+    local_specs: Types and shapes of the local weights; a table may have any length.
+    shared_specs: Those of the shared weights.
+  """
+
+  def __init__(
+    self,
+    model: tff.learning.models.FunctionalModel,
+    optimizer: tff.learning.optimizers.Optimizer,
+    num_local: int,
+    *,
+    trains_local: bool = True,
+  ):
+    """Prepares training.
+
+    Args:
+      model: The whole model; its initial weights tell the number of weights and their
+        shapes, of which the rows of the first, the embedding table, do not count.
+      optimizer: Takes all steps.
+      num_local: How many of the model's first weights stay on the device.
+      trains_local: Whether the second step trains the local part too, or only the
+        shared one.
+    """
+    self._model = model
+    self._optimizer = optimizer
+    self._trains_local = trains_local
+    specs = [tf.TensorSpec(w.shape, tf.float32) for w in model.initial_weights[0]]
+    if num_local:
+      specs[0] = tf.TensorSpec([None, *specs[0].shape[1:]], tf.float32)
+    self.batch_spec = model.input_spec
+    self.local_specs = tuple(specs[:num_local])
+    self.shared_specs = tuple(specs[num_local:])
+
+  def initial_optimizer(self, weights: Sequence[Any]) -> Any:
+    """Returns the optimizer's first state for some weights."""
+    specs = tuple(tf.TensorSpec(weight.shape, tf.float32) for weight in weights)
+    state = self._optimizer.initialize(specs)
+    return tf.nest.map_structure(tf.convert_to_tensor, state)
+
+  @property
+  def optimizer_specs(self) -> Any:
+    """The local part's optimizer state as tensor specs, for tables of any length."""
+    # Two lengths tell which axes are rows of the table.
+    few, more = (
+      self.initial_optimizer([_zeros(spec, rows) for spec in self.local_specs])
+      for rows in (1, 2)
+    )
+
+    def spec(a, b):
+      shape = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
+      return tf.TensorSpec(shape, a.dtype)
+
+    return tf.nest.map_structure(spec, few, more)
+
+  def train(
+    self,
+    parts: Parts,
+    optimizer: Any,
+    adaptation: tf.data.Dataset,
+    batches: tf.data.Dataset,
+    scale: tf.Tensor | float = 1.0,
+  ) -> Trained:
+    """Trains for a round.
+
+    Args:
+      parts: The assembled model.
+      optimizer: The state of the local part's optimizer.
+      adaptation: Batches on which the local part alone is trained first, with the
+        shared part frozen; may be none.
+      batches: Batches on which both are trained.
+      scale: What the step size is multiplied by, for a schedule.
+
+    Returns:
+      The trained model. If a weight is no finite number any more, everything is as it
+      was and the metrics are zero.
+    """
+    local, shared = parts
+    state = self._with_step_size(optimizer, scale)
+    local, state = self._adapt(local, state, shared, adaptation)
+    local, shared, state, metrics = self._train(local, shared, state, batches, scale)
+    is_finite = tf.reduce_all(
+      [tf.reduce_all(tf.math.is_finite(weight)) for weight in (*local, *shared)]
+    )
+
+    def if_finite(new, old):
+      return tf.nest.map_structure(lambda a, b: tf.where(is_finite, a, b), new, old)
+
+    return Trained(
+      Parts(if_finite(local, parts.local), if_finite(shared, parts.shared)),
+      # The step size of this round is not the next one's.
+      if_finite(self._with_step_size(state, 1.0), optimizer),
+      if_finite(metrics, tf.nest.map_structure(tf.zeros_like, metrics)),
+    )
+
+  def _adapt(self, local, state, shared, batches):
+    """Trains the local part alone."""
+    if self.local_specs:
+      for batch in iter(batches):
+        gradients, _ = self._gradients(batch, local, after=shared)
+        state, local = self._optimizer.next(state, local, gradients)
+    return local, state
+
+  def _train(self, local, shared, state, batches, scale):
+    """Trains the shared part, and the local part if that is trained along."""
+    metrics = self._model.initialize_metrics_state()
+    shared_state = self._with_step_size(self.initial_optimizer(shared), scale)
+    num_local = len(local) if self._trains_local else 0
+    for batch in iter(batches):
+      if num_local:
+        gradients, output = self._gradients(batch, (*local, *shared))
+        state, local = self._optimizer.next(state, local, gradients[:num_local])
+      else:
+        gradients, output = self._gradients(batch, shared, before=local)
+      if self.shared_specs:
+        shared_state, shared = self._optimizer.next(
+          shared_state, shared, gradients[num_local:]
+        )
+      metrics = self._model.update_metrics_state(
+        metrics, labels=batch[1], batch_output=output
+      )
+    return local, shared, state, metrics
+
+  # Converting it would take longer than tracing it; there is no loop in it.
+  @tf.autograph.experimental.do_not_convert
+  def _gradients(self, batch, weights, before=(), after=()):
+    """Returns the gradients by some weights, and the batch's output."""
+    inputs, labels = batch
+    with tf.GradientTape() as tape:
+      tape.watch(weights)
+      predictions = self._model.predict_on_batch(
+        ((*before, *weights, *after), ()), inputs, training=True
+      )
+      loss = self._model.loss(predictions, labels)
+    output = tff.learning.models.BatchOutput(
+      loss=loss, predictions=predictions, num_examples=tf.shape(predictions)[0]
+    )
+    return tape.gradient(loss, weights), output
+
+  def _with_step_size(self, state, scale):
+    """Returns an optimizer's state with a multiple of the step size that was set."""
+    if _STEP_SIZE not in state:
+      return state
+    step_size = scale * self._optimizer.initialize(())[_STEP_SIZE]
+    return collections.OrderedDict(
+      state, **{_STEP_SIZE: tf.convert_to_tensor(step_size)}
+    )
+
+
+def _zeros(spec: tf.TensorSpec, rows: int) -> tf.Tensor:
+  return tf.zeros([rows if length is None else length for length in spec.shape])

@@ -1,0 +1,205 @@
+"""The core of methods whose clients keep a part of the model: the four parts of a process.
+
+The server holds, sends, receives and sums the shared part only. The local part, with the
+state of its optimizer, is a file of the device: the client's computation reads it, trains,
+and writes it anew (see `device_state`). So the process is an ordinary TFF learning
+process, and its type signature shows all that the server can see.
+
+The data of a client in a round are a triple of sequences: batches for adapting the local
+part, batches for training, and one pair of file names, to read and to write.
+"""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.iterative_processes import device_state, local_training, optimizers
+
+# The names of the files to read and to write.
+FILES_TYPE = tff.TensorType(np.str_, [2])
+
+
+class Device:
+  """How a device's state is laid out, for those who set devices up and read them.
+
+  Attributes:
+    trainer: What trains on the device.
+    adapts: Whether a round begins with an epoch for the local part alone.
+    specs: Types and shapes of the state's tensors: the local weights, the optimizer's
+      state and, with interpolation, the device's own copy of the shared part.
+  """
+
+  def __init__(
+    self,
+    trainer: local_training.LocalTrainer,
+    *,
+    adapts: bool = False,
+    own_share: float = 0.0,
+  ):
+    """Lays the state out.
+
+    Args:
+      trainer: What trains on the device.
+      adapts: Whether a round begins with an epoch for the local part alone.
+      own_share: How much of the shared part's weights is the device's own, from the
+        last time it trained, when it assembles a model; the rest is the server's.
+    """
+    self.trainer = trainer
+    self.adapts = adapts
+    self._own_share = own_share
+    self._structure = [trainer.local_specs, trainer.optimizer_specs]
+    if own_share:
+      # Whether there is a copy yet, and the copy.
+      has_copy = tf.TensorSpec([], tf.bool)
+      self._structure.append((has_copy, trainer.shared_specs))
+    self.specs = tf.nest.flatten(self._structure)
+
+  def first_state(self, local: list[np.ndarray]) -> bytes:
+    """Returns the state of a device that has not trained yet.
+
+    Args:
+      local: Its local weights.
+    """
+    state = [tuple(local), self.trainer.initial_optimizer(local)]
+    if self._own_share:
+      zeros = tuple(tf.zeros(spec.shape) for spec in self.trainer.shared_specs)
+      state.append((tf.constant(False), zeros))
+    leaves = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(state)]
+    return device_state.pack(leaves).numpy()
+
+  def assemble(self, leaves, shared):
+    """Makes the model that a device uses, and the state of its optimizer.
+
+    Args:
+      leaves: The tensors of the device's state.
+      shared: The shared part as the server has it.
+
+    Returns:
+      The `local_training.Parts` and the optimizer's state.
+    """
+    local, optimizer, *copy = tf.nest.pack_sequence_as(self._structure, leaves)
+    if copy:
+      ((has_copy, own),) = copy
+      share = tf.where(has_copy, self._own_share, 0.0)
+      shared = tuple(
+        share * mine + (1 - share) * theirs
+        for mine, theirs in zip(own, shared, strict=True)
+      )
+    return local_training.Parts(tuple(local), tuple(shared)), optimizer
+
+  def new_state(self, trained: local_training.Trained):
+    """Returns the tensors of the state after training."""
+    state = [trained.parts.local, trained.optimizer]
+    if self._own_share:
+      state.append((tf.constant(True), trained.parts.shared))
+    return tf.nest.flatten(state)
+
+
+def build(
+  model: tff.learning.models.FunctionalModel,
+  device: Device,
+  server_optimizer: tff.learning.optimizers.Optimizer,
+  *,
+  decay_rounds: int = 0,
+  aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
+) -> tff.learning.templates.LearningProcess:
+  """Builds the process.
+
+  Args:
+    model: The whole model; its initial weights are where the shared part starts.
+    device: What trains, and how its state is laid out.
+    server_optimizer: Applies the mean of the clients' updates.
+    decay_rounds: The rounds over which the clients' step size falls to zero, in a
+      line; 0 for never.
+    aggregator: How updates are aggregated; by default their mean, weighted by the
+      number of examples.
+
+  Returns:
+    A process whose model weights are the shared part.
+  """
+  num_local = len(device.trainer.local_specs)
+
+  @tff.tensorflow.computation
+  def initial_weights():
+    shared = model.initial_weights[0][num_local:]
+    return tff.learning.models.ModelWeights(tuple(map(tf.constant, shared)), ())
+
+  weights_type = initial_weights.type_signature.result
+  client_work = _client_work(model, device, weights_type, decay_rounds)
+  aggregator = aggregator or tff.aggregators.MeanFactory()
+  return tff.learning.templates.compose_learning_process(
+    initial_weights,
+    tff.learning.templates.build_broadcast_process(weights_type),
+    client_work,
+    aggregator.create(weights_type.trainable, tff.TensorType(np.float32)),
+    tff.learning.templates.build_apply_optimizer_finalizer(
+      server_optimizer, weights_type
+    ),
+  )
+
+
+def _client_work(
+  model: tff.learning.models.FunctionalModel,
+  device: Device,
+  weights_type: tff.Type,
+  decay_rounds: int,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Makes the work of a client; its state, the server's, is the number of rounds."""
+  batches_type = tff.SequenceType(tff.types.tensorflow_to_type(model.input_spec))
+  data_type = (batches_type, batches_type, tff.SequenceType(FILES_TYPE))
+
+  @tff.tensorflow.computation
+  def first_round():
+    return tf.constant(0)
+
+  @tff.tensorflow.computation(tf.int32)
+  def next_number(number):
+    return number + 1
+
+  @tff.tensorflow.computation(tf.int32)
+  def step_scale(number):
+    if not decay_rounds:
+      return tf.constant(1.0)
+    return optimizers.linear_decay(number, decay_rounds)
+
+  @tff.tensorflow.computation(weights_type, tf.float32, data_type)
+  @tf.function
+  def train(weights, scale, data):
+    adaptation, batches, files = data
+    # The one element of the sequence.
+    names = files.reduce(tf.constant(['', '']), lambda _, pair: pair)
+    leaves = device_state.read(names[0], device.specs)
+    parts, optimizer = device.assemble(leaves, weights.trainable)
+    trained = device.trainer.train(parts, optimizer, adaptation, batches, scale)
+    device_state.write(names[1], device.new_state(trained))
+    num_examples = trained.metrics['num_examples']
+    # A device whose training diverged has nothing to report.
+    update = tuple(
+      tf.where(num_examples > 0, before - after, tf.zeros_like(before))
+      for before, after in zip(weights.trainable, trained.parts.shared, strict=True)
+    )
+    result = tff.learning.templates.ClientResult(update, num_examples)
+    return result, trained.metrics
+
+  @tff.federated_computation
+  def initialize():
+    return tff.federated_eval(first_round, tff.SERVER)
+
+  @tff.federated_computation(
+    tff.FederatedType(np.int32, tff.SERVER),
+    tff.FederatedType(weights_type, tff.CLIENTS),
+    tff.FederatedType(data_type, tff.CLIENTS),
+  )
+  def next_round(number, weights, client_data):
+    scale = tff.federated_broadcast(tff.federated_map(step_scale, number))
+    result, metrics = tff.federated_map(train, (weights, scale, client_data))
+    measured = tff.learning.metrics.sum_then_finalize(model.finalize_metrics)(metrics)
+    return tff.templates.MeasuredProcessOutput(
+      tff.federated_map(next_number, number),
+      result,
+      tff.federated_zip(collections.OrderedDict(train=measured)),
+    )
+
+  return tff.learning.templates.ClientWorkProcess(initialize, next_round)

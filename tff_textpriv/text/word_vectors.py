@@ -1,0 +1,90 @@
+"""Files of word vectors in text format: a word and its numbers in each line."""
+
+import pathlib
+from collections.abc import Container, Iterator
+
+import numpy as np
+
+
+class VectorsError(ValueError):
+  """Word vectors that cannot be read or made; the message says why."""
+
+
+def read(path: str | pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
+  """Reads the words of a file in their order, each with its vector, float32.
+
+  A first line of two numbers (count and width), as word2vec and fastText write it, is
+  passed over.
+
+  Args:
+    path: The file, in UTF-8.
+
+  Raises:
+    VectorsError: If it cannot be read, or there is no vector in it; names the line.
+  """
+  width, number = 0, 0
+  try:
+    with open(path, encoding='utf-8') as file:
+      for number, line in enumerate(file, start=1):
+        word, *numbers = line.rstrip().split(' ')
+        if number == 1 and len(numbers) == 1:
+          continue
+        width = width or len(numbers)
+        vector = np.array(numbers, np.float32)
+        if not numbers or len(numbers) != width:
+          raise ValueError(f'{len(numbers)} numbers where there were {width} before')
+        yield word, vector
+  except OSError as error:
+    raise VectorsError(
+      f'{path}: cannot be read ({error.strerror}); expected a text file of word vectors'
+    ) from error
+  except ValueError as error:
+    raise VectorsError(
+      f'{path}:{number}: {error}; expected a word and its {width or ""} numbers, '
+      'separated by single spaces, in UTF-8'
+    ) from error
+  if not width:
+    raise VectorsError(f'{path}: there is no vector in it')
+
+
+def read_some(
+  path: str | pathlib.Path, needed: Container[str], first: int = 0
+) -> dict[str, np.ndarray]:
+  """Reads the vectors of some words, and those of the first words of the file.
+
+  Args:
+    path: The file; its words are in the order of their frequency, as a rule.
+    needed: Words that are kept wherever they are.
+    first: How many words at the beginning are kept anyway.
+
+  Returns:
+    The vectors by word, in the order of the file.
+  """
+  return {
+    word: vector
+    for place, (word, vector) in enumerate(read(path))
+    if place < first or word in needed
+  }
+
+
+def fill(
+  table: np.ndarray, words: list[str], vectors: dict[str, np.ndarray]
+) -> np.ndarray:
+  """Puts vectors into the rows of an embedding table.
+
+  Rows of words without a vector are scaled to the vectors' mean length.
+
+  Args:
+    table: The table as drawn, float32 [words or more, width].
+    words: The words of its first rows.
+    vectors: The vectors by word, of the table's width.
+
+  Returns:
+    The filled table.
+  """
+  size = np.mean([np.linalg.norm(vector) for vector in vectors.values()])
+  filled = table * (size / np.linalg.norm(table, axis=1, keepdims=True))
+  for row, word in enumerate(words):
+    if word in vectors:
+      filled[row] = vectors[word]
+  return filled.astype(np.float32)

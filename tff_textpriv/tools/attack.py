@@ -1,0 +1,179 @@
+"""Attacks what clients send: one scoreboard of all algorithms, with case studies.
+
+    python -m tff_textpriv.tools.attack --task=agnews --algo=fed_avg,fede_vocab \
+      --client_optimizer=sgd --batch_sizes=1,4
+
+Flags of the task and of the algorithms are those of training; each algorithm gets those
+that it has.
+"""
+
+import dataclasses
+import importlib
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from tff_textpriv import flags
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.attacks.settings import InversionSettings
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.settings import setting
+from tff_textpriv.tasks import base
+from tff_textpriv.training import experiment as experiment_lib
+
+TASKS = ('agnews', 'newsgroups', 'sst2')
+ATTACKS = ('guess', 'rows', 'span', 'dlg')
+ALGORITHMS = tuple(
+  algorithm.name
+  for algorithm in registry.ALGORITHMS.values()
+  if 'classification' in algorithm.kinds and not algorithm.pooled
+)
+VIEWS = ('server', 'released')
+
+
+@dataclasses.dataclass(frozen=True)
+class AttackSettings(settings_lib.Settings):
+  """Flags of the command itself."""
+
+  task: str = setting('agnews', 'The task whose texts are attacked.', choices=TASKS)
+  algo: tuple[str, ...] = setting(
+    ('fed_avg', 'fede_vocab'),
+    'The algorithms, separated by commas.',
+    choices=ALGORITHMS,
+  )
+  attacks: tuple[str, ...] = setting(
+    ATTACKS,
+    'The attacks: random tokens as a control (guess), rows of the embedding’s gradient '
+    '(rows), table rows in the span of a kernel’s gradient (span), and gradient '
+    'inversion (dlg), which takes by far the most time.',
+    choices=ATTACKS,
+  )
+  batch_sizes: tuple[int, ...] = setting(
+    (1,), 'Sentences in the batch that a client trains on.', low=1
+  )
+  sentences: int = setting(32, 'Sentences to attack, of the test examples.', low=1)
+  private_tokens: int = setting(
+    3, 'Tokens with a digit that a sentence must have to be attacked.', low=0
+  )
+  view: str = setting(
+    'server',
+    'Who looks: the server that collects what clients send, or whoever gets the sum of '
+    'a round after the server’s noise and knows all other clients’ updates (released).',
+    choices=VIEWS,
+  )
+  local_rounds: int = setting(
+    0,
+    'Rounds that the attacked client has trained by itself before, so that its '
+    'embedding has moved from the public start.',
+    low=0,
+  )
+  attack_dir: str = setting('runs/attacks', 'The folder of scoreboards.')
+  cases: int = setting(3, 'Sentences shown side by side in the report.', low=0)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.sentences < max(self.batch_sizes):
+      raise settings_lib.SettingsError(
+        'sentences', self.sentences, f'must fill a batch of {max(self.batch_sizes)}'
+      )
+
+
+def main(argv: Sequence[str]) -> int:
+  """Makes the attacks and writes the report.
+
+  Args:
+    argv: The arguments, without the program's name.
+
+  Returns:
+    The exit code.
+  """
+  own, passed_on = _split(argv)
+  given = flags.parse(own, _groups())
+  chosen = flags.make(AttackSettings, given)
+  inversion = flags.make(InversionSettings, given)
+  task = importlib.import_module(f'tff_textpriv.tasks.{chosen.task}').TASK
+  experiments = [_experiment(task, name, passed_on) for name in chosen.algo]
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+  # Only now is TensorFlow needed: help and wrong flags are answered before.
+  from tff_textpriv.tools import attack_report, attack_scene
+
+  scene = attack_scene.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
+  results = []
+  for experiment in experiments:
+    campaign = scene.campaign(experiment, chosen, inversion)
+    for batch_size in chosen.batch_sizes:
+      print(f'{experiment.algorithm.name}, batches of {batch_size}', flush=True)
+      outcomes = list(campaign.run(scene.sentences, batch_size))
+      results.append(
+        attack_report.Result(experiment.algorithm.name, batch_size, outcomes)
+      )
+  folder = pathlib.Path(chosen.attack_dir) / chosen.task
+  table = attack_report.write(results, folder, scene.summary, argv, chosen.cases)
+  print(f'\n{table}\n\nwritten: {folder}/attack.md, .csv, .png')
+  return 0
+
+
+def help_page() -> str:
+  """Writes the command's help."""
+  return flags.format_help(
+    'python -m tff_textpriv.tools.attack [--flag=value ...]',
+    'Reconstructs texts from what clients send, and writes a scoreboard and case '
+    'studies. All other flags are those of the task and of the algorithms (see the help '
+    'of the task); each algorithm gets those that it has.',
+    _groups(),
+  )
+
+
+def _groups() -> list[flags.Group]:
+  return [
+    flags.Group('Attack', AttackSettings),
+    flags.Group('Gradient inversion (dlg)', InversionSettings),
+  ]
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+  """Tells the command's own flags from those of the task and of the algorithms."""
+  if '--help' in argv:
+    raise flags.HelpRequested()
+  names = {
+    field.name
+    for group in (AttackSettings, InversionSettings)
+    for field in dataclasses.fields(group)
+  }
+  argv = flags.expand_flagfiles(argv)
+  own = [argument for argument in argv if _name(argument) in names]
+  return own, [argument for argument in argv if argument not in own]
+
+
+def _name(argument: str) -> str:
+  return argument.lstrip('-').split('=')[0]
+
+
+def _experiment(
+  task: experiment_lib.Task, name: str, passed_on: Sequence[str]
+) -> experiment_lib.Experiment:
+  """Makes the experiment that is attacked, with the flags that its algorithm has."""
+  foreign = {
+    field
+    for algorithm in registry.ALGORITHMS.values()
+    for field in _fields(algorithm.settings) | _fields(algorithm.privacy)
+  }
+  algorithm = registry.ALGORITHMS[name]
+  foreign -= _fields(algorithm.settings) | _fields(algorithm.privacy)
+  foreign -= _fields(task.settings)
+  kept = [
+    argument
+    for argument in passed_on
+    if _name(argument) not in foreign
+    and _name(argument).removeprefix('no') not in foreign
+  ]
+  return base.parse(task, [f'--algo={name}', *kept])
+
+
+def _fields(group: type[settings_lib.Settings] | None) -> set[str]:
+  return set() if group is None else {field.name for field in dataclasses.fields(group)}
+
+
+if __name__ == '__main__':
+  flags.exit_with_sentences(lambda: main(sys.argv[1:]), help_page)

@@ -1,0 +1,205 @@
+"""How good users' own models are: on a test for all, and on a test like their own data.
+
+A user's model is tested as it is received, its own part and the server's put together,
+and after the user has trained it for a round, which is how a device would use it.
+"""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv import randomness
+from tff_textpriv.datasets import labelled_batching
+from tff_textpriv.iterative_processes import local_training, partially_local
+from tff_textpriv.models import classifiers
+from tff_textpriv.text import ragged
+from tff_textpriv.training import classifier_evaluation
+
+Batches = list[labelled_batching.Batch]
+
+
+class UserTest(NamedTuple):
+  """The examples that a user's model is tested on: numbers of test examples.
+
+  Attributes:
+    common: Those that all users share.
+    own: Those that have the class shares of the user's training examples.
+  """
+
+  common: np.ndarray
+  own: np.ndarray
+
+
+def make_tests(
+  train_labels: dict[str, np.ndarray],
+  test_labels: np.ndarray,
+  num_examples: int,
+  seed: int,
+) -> dict[str, UserTest]:
+  """Draws the tests of users.
+
+  Args:
+    train_labels: The classes of each user's training examples.
+    test_labels: The classes of all test examples.
+    num_examples: The number of examples of either test, at most.
+    seed: Decides what is drawn.
+  """
+  order = randomness.generator(seed, 'common test').permutation(len(test_labels))
+  common = np.sort(order[:num_examples])
+  tests = {}
+  for user, labels in train_labels.items():
+    rng = randomness.generator(seed, 'own test', user)
+    shares = np.bincount(labels, minlength=int(test_labels.max()) + 1) / len(labels)
+    tests[user] = UserTest(common, _with_shares(shares, test_labels, len(common), rng))
+  return tests
+
+
+def _with_shares(
+  shares: np.ndarray, labels: np.ndarray, number: int, rng: np.random.Generator
+) -> np.ndarray:
+  """Draws about so many examples; where a class has too few, some are drawn twice."""
+  chosen = [np.zeros(0, np.int64)]
+  for label, wanted in enumerate(np.rint(shares * number).astype(int)):
+    members = np.flatnonzero(labels == label)
+    if wanted and len(members):
+      chosen.append(rng.choice(members, wanted, replace=wanted > len(members)))
+  return np.sort(np.concatenate(chosen))
+
+
+def summary(accuracies: Sequence[tuple[float, float]]) -> dict[str, float]:
+  """Returns the geometric mean of global, and the mean of local accuracies.
+
+  Args:
+    accuracies: Each user's accuracy on the common test, and on its own.
+  """
+  common, own = np.array(accuracies).T
+  with np.errstate(divide='ignore'):
+    geometric = float(np.exp(np.mean(np.log(common))))
+  return {'global_accuracy': geometric, 'local_accuracy': float(np.mean(own))}
+
+
+class UserEvaluator:
+  """Assembles, trains and tests the models of users, one after the other."""
+
+  def __init__(self, model: classifiers.Classifier, device: partially_local.Device):
+    """Traces training and scoring.
+
+    Args:
+      model: The classifier.
+      device: What trains, and how its state is laid out.
+    """
+    trainer = device.trainer
+    self._evaluator = classifier_evaluation.ClassifierEvaluator(
+      model, [*trainer.local_specs, *trainer.shared_specs]
+    )
+    inputs, labels = trainer.batch_spec
+    stacked_spec = tf.nest.map_structure(
+      lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), (inputs, labels)
+    )
+
+    @tf.function(
+      input_signature=[
+        trainer.local_specs,
+        trainer.shared_specs,
+        trainer.optimizer_specs,
+        stacked_spec,
+        stacked_spec,
+        tf.TensorSpec([], tf.float32),
+      ]
+    )
+    def train(local, shared, optimizer, adaptation, batches, scale):
+      return trainer.train(
+        local_training.Parts(local, shared),
+        optimizer,
+        tf.data.Dataset.from_tensor_slices(adaptation),
+        tf.data.Dataset.from_tensor_slices(batches),
+        scale,
+      ).parts
+
+    self._train = train
+
+  def train(
+    self,
+    parts: local_training.Parts,
+    optimizer: Any,
+    adaptation: Batches,
+    batches: Batches,
+    scale: float,
+  ) -> local_training.Parts:
+    """Trains a user's model for a round; see `LocalTrainer.train`."""
+    stacked = _stack(batches)
+    none = tf.nest.map_structure(lambda part: part[:0], stacked)
+    return self._train(
+      parts.local,
+      parts.shared,
+      optimizer,
+      _stack(adaptation) if adaptation else none,
+      stacked,
+      tf.constant(scale, tf.float32),
+    )
+
+  def accuracies(
+    self,
+    parts: local_training.Parts,
+    encode: Callable[[np.ndarray], labelled_batching.EncodedExamples],
+    test: UserTest,
+  ) -> tuple[float, float]:
+    """Returns a model's accuracy on the common test, and on the user's own.
+
+    Args:
+      parts: The model.
+      encode: Gives examples as the model reads them.
+      test: The numbers of the examples.
+    """
+    rows, places = np.unique(np.concatenate(test), return_inverse=True)
+    examples = encode(rows)
+    logits = self._evaluator.logits([*parts.local, *parts.shared], examples)
+    predicted = classifiers.predictions(tf.constant(logits)).numpy()
+    is_right = (predicted == examples.labels)[places]
+    return (
+      float(np.mean(is_right[: len(test.common)])),
+      float(np.mean(is_right[len(test.common) :])),
+    )
+
+  def evaluate(
+    self, parts: local_training.Parts, examples: labelled_batching.EncodedExamples
+  ) -> dict[str, float]:
+    """Returns a model's loss and accuracy on examples."""
+    return self._evaluator.evaluate([*parts.local, *parts.shared], examples)
+
+
+def subset(
+  examples: labelled_batching.EncodedExamples, rows: np.ndarray, lookup: np.ndarray
+) -> labelled_batching.EncodedExamples:
+  """Returns some examples, read with a vocabulary.
+
+  Args:
+    examples: Examples in the numbers of a token index.
+    rows: Which of them.
+    lookup: The row of an embedding table of each number, and of padding.
+  """
+  texts = examples.text_of[rows]
+  ids = ragged.RaggedIds.from_rows(lookup[examples.ids.row(text)] for text in texts)
+  return labelled_batching.EncodedExamples(
+    ids,
+    int(lookup[-1]),
+    np.arange(len(rows)),
+    examples.text_dense[texts],
+    examples.dense[rows],
+    examples.labels[rows],
+  )
+
+
+def with_vocabulary(batches: Batches, lookup: np.ndarray) -> Batches:
+  """Returns batches in the numbers of a token index as rows of an embedding table."""
+  return [
+    (collections.OrderedDict(inputs, ids=lookup[inputs['ids']]), labels)
+    for inputs, labels in batches
+  ]
+
+
+def _stack(batches: Batches) -> Any:
+  return tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
