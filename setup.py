@@ -33,12 +33,15 @@ setuptools.setup(
     'absl-py>=1.4,<2',
     'dm-tree>=0.1.8',
     'dp-accounting==0.4.3',
+    # word2vec vectors, one of the references of the classification tasks.
+    'gensim>=4.3',
     'grpcio>=1.46',
     'matplotlib>=3.7',
     'numpy>=1.25,<2',
     'packaging>=22',
     'protobuf>=4',
     'psutil>=5.9',
+    'scikit-learn>=1.3',
     'scipy>=1.9',
     'sentencepiece>=0.1.99',
     # tensorflow-hub, which tensorflow-text imports, needs pkg_resources.

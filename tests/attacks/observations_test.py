@@ -52,6 +52,18 @@ def test_one_step_of_sgd_sends_the_gradient():
   np.testing.assert_array_equal(moved, [1, 2, 3, 7, 9])
 
 
+@pytest.mark.parametrize('optimizer', ['adam', 'adamw'])
+def test_the_first_step_of_adam_tells_the_gradient_and_not_only_its_sign(optimizer):
+  settings = registry.FedAvgSettings(
+    client_optimizer=optimizer, client_learning_rate=0.01
+  )
+  sent, true = _observe('fed_avg', settings).gradients, _true_gradients()
+  for one, other in zip(sent, true, strict=True):
+    is_faint = (np.abs(other) < 1e-3) & (np.abs(other) > 1e-5)
+    np.testing.assert_allclose(one[is_faint], other[is_faint], rtol=0.02)
+    np.testing.assert_array_equal(np.sign(one)[is_faint], np.sign(other)[is_faint])
+
+
 def test_the_proximal_term_does_not_pull_in_the_first_step():
   settings = registry.FedProxSettings(client_learning_rate=0.25)
   sent = _observe('fed_prox', settings).gradients
@@ -164,7 +176,9 @@ def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime)
 
 
 def test_age_moves_the_table_of_a_client():
-  client = observations.Client('fede_vocab', registry.FedeVocabSettings(), None, _MODEL)
+  client = observations.Client(
+    registry.ALGORITHMS['fede_vocab'], registry.FedeVocabSettings(), None, _MODEL
+  )
   old = client.age(_WEIGHTS, [_batch()], rounds=3)
   moved = np.flatnonzero(np.abs(old[0] - _WEIGHTS[0]).sum(axis=1))
   np.testing.assert_array_equal(moved, [1, 2, 3, 7, 9])

@@ -67,7 +67,6 @@ def test_a_missing_vector_file_is_named(tmp_path):
 
 
 def test_word2vec_is_a_function_of_its_seed_and_finds_words_of_one_context():
-  pytest.importorskip('gensim')
   rng = np.random.default_rng(0)
   texts = [
     ' '.join(rng.choice(group, 12))

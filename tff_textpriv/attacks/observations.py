@@ -7,6 +7,7 @@ the gradient, weight by weight, which is what all attacks start from.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,10 @@ from tff_textpriv.models import classifiers, sequence_classifiers
 # server hands the aggregate of one round.
 VIEWS = ('server', 'released')
 
+# What Adam adds to a gradient's size in its first step: 1e-7 over the root of 1 - 0.999.
+_ADAM_OFFSET = 1e-7 / math.sqrt(1 - 0.999)
+# The least distance of such a step from 1 that is more than a rounding error.
+_LEAST_REST = 1e-6
 # The step size of local rounds of an algorithm that has none of its own.
 _AGEING_STEP = 0.1
 
@@ -179,12 +184,25 @@ class Client:
     update = [
       before - after for before, after in zip(parts.shared, trained.shared, strict=True)
     ]
-    sent = self._randomize(update, tf.constant(seed))
-    step_size = self.settings.client_learning_rate * len(data)
+    sent = [one.numpy() for one in self._randomize(update, tf.constant(seed))]
+    gradients = self._gradients(sent, weights[num_local:], len(data))
     return (
-      [None] * num_local + [tensor.numpy() / step_size for tensor in sent],
+      [None] * num_local + gradients,
       [weight.numpy() for weight in (*trained.local, *trained.shared)],
     )
+
+  def _gradients(
+    self, sent: list[np.ndarray], weights: Sequence[np.ndarray], num_steps: int
+  ) -> list[np.ndarray]:
+    """Estimates gradients from updates, as someone would who knows the optimizer."""
+    steps = [one / (self.settings.client_learning_rate * num_steps) for one in sent]
+    kind = self.settings.client_optimizer
+    if num_steps > 1 or kind == 'sgd' or self.plan is not None:
+      return steps
+    if kind == 'adamw':
+      decay = self.settings.client_weight_decay
+      steps = [one - decay * weight for one, weight in zip(steps, weights, strict=True)]
+    return [undo_adam(one) for one in steps]
 
   def _mean_gradient(
     self, weights: Sequence[np.ndarray], data: list[Any]
@@ -223,6 +241,20 @@ class Client:
           for stream, tensor in enumerate(update)
         ]
     return update
+
+
+def undo_adam(step: np.ndarray) -> np.ndarray:
+  """Finds the gradient behind Adam's first step.
+
+  That step is g / (|g| + e), e about 3e-6. It looks like the sign of g, but how far it
+  is from 1 tells the size of g, as far as 32-bit floats can tell it.
+
+  Args:
+    step: The update over the step size.
+  """
+  exact = np.asarray(step, np.float64)
+  rest = np.maximum(1 - np.abs(exact), _LEAST_REST)
+  return (_ADAM_OFFSET * exact / rest).astype(np.float32)
 
 
 def _tensors(batches: Sequence[labelled_batching.Batch]) -> list[Any]:

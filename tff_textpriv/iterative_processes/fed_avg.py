@@ -1,12 +1,14 @@
 """Federated averaging, weighted by examples or uniform."""
 
-from collections.abc import Callable
-from typing import Any
-
+import numpy as np
 import tensorflow_federated as tff
 
-from tff_textpriv import settings as settings_lib
-from tff_textpriv.iterative_processes import optimizers, registry
+from tff_textpriv.iterative_processes import (
+  optimizers,
+  registry,
+  scheduled_work,
+  seeded_client_work,
+)
 
 
 def build(
@@ -17,44 +19,47 @@ def build(
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process; see `registry.Algorithm.build`."""
   del plan, seed  # No mechanism, no random numbers.
-  return averaging(
-    model, settings, lambda rate: optimizers.client_optimizer(settings, rate)
-  )
+  return averaging(model, settings, optimizers.client_optimizer(settings))
 
 
 def averaging(
   model: tff.learning.models.FunctionalModel,
   settings: registry.FedAvgSettings,
-  client_optimizer: Callable[[Any], tff.learning.optimizers.Optimizer],
+  client_optimizer: tff.learning.optimizers.Optimizer,
 ) -> tff.learning.templates.LearningProcess:
-  """Builds TFF's federated averaging, with a step size that falls if that is chosen.
+  """Builds federated averaging: TFF's own, unless the clients' step size falls.
 
   Args:
     model: What is trained.
     settings: Server optimizer, weighting and schedule.
-    client_optimizer: Makes the optimizer of local training for a step size.
+    client_optimizer: Takes the local steps.
   """
-  if not settings.client_decay_rounds:
+  if settings.client_decay_rounds is None:
     return tff.learning.algorithms.build_weighted_fed_avg(
       model,
-      client_optimizer_fn=client_optimizer(settings.client_learning_rate),
+      client_optimizer_fn=client_optimizer,
       server_optimizer_fn=optimizers.server_optimizer(settings),
       client_weighting=client_weighting(settings),
       loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
-  if settings.client_weighting != 'examples':
-    raise settings_lib.IncompatibleSettingsError(
-      '--client_decay_rounds goes with --client_weighting=examples only'
-    )
-  return tff.learning.algorithms.build_weighted_fed_avg_with_optimizer_schedule(
-    model,
-    client_learning_rate_fn=lambda number: (
-      settings.client_learning_rate
-      * optimizers.linear_decay(number, settings.client_decay_rounds)
+  initial_weights = seeded_client_work.initial_weights(model)
+  weights_type = initial_weights.type_signature.result
+  return tff.learning.templates.compose_learning_process(
+    initial_weights,
+    tff.learning.templates.build_broadcast_process(weights_type),
+    scheduled_work.model_training(
+      model,
+      client_optimizer,
+      weights_type,
+      client_weighting(settings),
+      settings.client_decay_rounds,
     ),
-    client_optimizer_fn=client_optimizer,
-    server_optimizer_fn=optimizers.server_optimizer(settings),
-    loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    tff.aggregators.MeanFactory().create(
+      weights_type.trainable, tff.TensorType(np.float32)
+    ),
+    tff.learning.templates.build_apply_optimizer_finalizer(
+      optimizers.server_optimizer(settings), weights_type
+    ),
   )
 
 

@@ -6,7 +6,6 @@ client optimizer, and the rest is TFF's federated averaging.
 """
 
 import collections
-from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -22,17 +21,13 @@ def build(
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process; see `registry.Algorithm.build`."""
   del plan, seed  # No mechanism, no random numbers.
-  return fed_avg.averaging(
-    model, settings, lambda rate: client_optimizer(settings, rate)
-  )
+  return fed_avg.averaging(model, settings, client_optimizer(settings))
 
 
-def client_optimizer(
-  settings: registry.FedProxSettings, learning_rate: Any = None
-) -> 'ProximalOptimizer':
-  """Makes the optimizer of local training; see `optimizers.client_optimizer`."""
+def client_optimizer(settings: registry.FedProxSettings) -> 'ProximalOptimizer':
+  """Makes the optimizer of local training."""
   return ProximalOptimizer(
-    optimizers.client_optimizer(settings, learning_rate), settings.proximal_strength
+    optimizers.client_optimizer(settings), settings.proximal_strength
   )
 
 

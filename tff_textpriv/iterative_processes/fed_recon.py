@@ -110,7 +110,9 @@ class _Loss(tf.keras.losses.Loss):
 
   def call(self, y_true, y_pred):
     """Returns the loss of each example."""
-    # A Keras metric has turned the labels into floats.
+    # A Keras metric has turned the labels into floats, and one logit into none.
+    if y_pred.shape.rank == 1:
+      y_pred = y_pred[:, tf.newaxis]
     return classifiers.losses(y_pred, tf.cast(y_true, tf.int32))
 
 

@@ -189,11 +189,10 @@ class LocalTrainer:
 
   def _with_step_size(self, state, scale):
     """Returns an optimizer's state with a multiple of the step size that was set."""
-    if _STEP_SIZE not in state:
-      return state
-    step_size = scale * self._optimizer.initialize(())[_STEP_SIZE]
-    return collections.OrderedDict(
-      state, **{_STEP_SIZE: tf.convert_to_tensor(step_size)}
+    hparams = self._optimizer.get_hparams(self._optimizer.initialize(()))
+    step_size = tf.convert_to_tensor(scale * hparams[_STEP_SIZE])
+    return self._optimizer.set_hparams(
+      state, collections.OrderedDict([(_STEP_SIZE, step_size)])
     )
 
 

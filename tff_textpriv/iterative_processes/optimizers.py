@@ -10,16 +10,9 @@ from tff_textpriv.iterative_processes import registry
 
 def client_optimizer(
   settings: registry.LocalTrainingSettings | registry.CentralSettings,
-  learning_rate: Any = None,
 ) -> tff.learning.optimizers.Optimizer:
-  """Makes the optimizer of local training.
-
-  Args:
-    settings: What was chosen.
-    learning_rate: Another step size than the one chosen, for a schedule.
-  """
-  if learning_rate is None:
-    learning_rate = settings.client_learning_rate
+  """Makes the optimizer of local training."""
+  learning_rate = settings.client_learning_rate
   if settings.client_optimizer == 'adam':
     return tff.learning.optimizers.build_adam(learning_rate)
   if settings.client_optimizer == 'adamw':

@@ -9,13 +9,15 @@ The data of a client in a round are a triple of sequences: batches for adapting 
 part, batches for training, and one pair of file names, to read and to write.
 """
 
-import collections
-
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import device_state, local_training, optimizers
+from tff_textpriv.iterative_processes import (
+  device_state,
+  local_training,
+  scheduled_work,
+)
 
 # The names of the files to read and to write.
 FILES_TYPE = tff.TensorType(np.str_, [2])
@@ -102,7 +104,7 @@ def build(
   device: Device,
   server_optimizer: tff.learning.optimizers.Optimizer,
   *,
-  decay_rounds: int = 0,
+  decay_rounds: int | None = None,
   aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process.
@@ -112,7 +114,7 @@ def build(
     device: What trains, and how its state is laid out.
     server_optimizer: Applies the mean of the clients' updates.
     decay_rounds: The rounds over which the clients' step size falls to zero, in a
-      line; 0 for never.
+      line; `None` for never.
     aggregator: How updates are aggregated; by default their mean, weighted by the
       number of examples.
 
@@ -144,28 +146,10 @@ def _client_work(
   model: tff.learning.models.FunctionalModel,
   device: Device,
   weights_type: tff.Type,
-  decay_rounds: int,
+  decay_rounds: int | None,
 ) -> tff.learning.templates.ClientWorkProcess:
-  """Makes the work of a client; its state, the server's, is the number of rounds."""
-  batches_type = tff.SequenceType(tff.types.tensorflow_to_type(model.input_spec))
-  data_type = (batches_type, batches_type, tff.SequenceType(FILES_TYPE))
+  """Makes the work of a client: reads its state, trains, writes the state anew."""
 
-  @tff.tensorflow.computation
-  def first_round():
-    return tf.constant(0)
-
-  @tff.tensorflow.computation(tf.int32)
-  def next_number(number):
-    return number + 1
-
-  @tff.tensorflow.computation(tf.int32)
-  def step_scale(number):
-    if not decay_rounds:
-      return tf.constant(1.0)
-    return optimizers.linear_decay(number, decay_rounds)
-
-  @tff.tensorflow.computation(weights_type, tf.float32, data_type)
-  @tf.function
   def train(weights, scale, data):
     adaptation, batches, files = data
     # The one element of the sequence.
@@ -174,32 +158,11 @@ def _client_work(
     parts, optimizer = device.assemble(leaves, weights.trainable)
     trained = device.trainer.train(parts, optimizer, adaptation, batches, scale)
     device_state.write(names[1], device.new_state(trained))
-    num_examples = trained.metrics['num_examples']
-    # A device whose training diverged has nothing to report.
-    update = tuple(
-      tf.where(num_examples > 0, before - after, tf.zeros_like(before))
-      for before, after in zip(weights.trainable, trained.parts.shared, strict=True)
+    result = scheduled_work.client_result(
+      tuple(weights.trainable), trained.parts.shared, trained.metrics['num_examples']
     )
-    result = tff.learning.templates.ClientResult(update, num_examples)
     return result, trained.metrics
 
-  @tff.federated_computation
-  def initialize():
-    return tff.federated_eval(first_round, tff.SERVER)
-
-  @tff.federated_computation(
-    tff.FederatedType(np.int32, tff.SERVER),
-    tff.FederatedType(weights_type, tff.CLIENTS),
-    tff.FederatedType(data_type, tff.CLIENTS),
-  )
-  def next_round(number, weights, client_data):
-    scale = tff.federated_broadcast(tff.federated_map(step_scale, number))
-    result, metrics = tff.federated_map(train, (weights, scale, client_data))
-    measured = tff.learning.metrics.sum_then_finalize(model.finalize_metrics)(metrics)
-    return tff.templates.MeasuredProcessOutput(
-      tff.federated_map(next_number, number),
-      result,
-      tff.federated_zip(collections.OrderedDict(train=measured)),
-    )
-
-  return tff.learning.templates.ClientWorkProcess(initialize, next_round)
+  batches_type = tff.SequenceType(tff.types.tensorflow_to_type(model.input_spec))
+  data_type = tff.to_type((batches_type, batches_type, tff.SequenceType(FILES_TYPE)))
+  return scheduled_work.build(model, weights_type, data_type, train, decay_rounds)

@@ -83,11 +83,11 @@ class MeanSettings(LocalTrainingSettings):
 class ScheduleSettings(settings_lib.Settings):
   """How the step size of clients changes from round to round."""
 
-  client_decay_rounds: int = setting(
-    0,
-    'Rounds over which the step size of the client falls to zero, in a line; 0 for '
-    'never.',
-    low=0,
+  client_decay_rounds: int | None = setting(
+    None,
+    'Rounds over which the step size of the client falls to zero, in a line; never if '
+    'not set.',
+    low=1,
   )
 
 

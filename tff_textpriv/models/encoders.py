@@ -77,25 +77,10 @@ class Encoder(sequence_classifiers.SequenceClassifier):
   ) -> tf.Tensor:
     """Scores the classes of sequences of vectors; see the base class."""
     drop = Dropout(self.dropout, dropout_seed)
-    weights = iter(shared_weights)
-    batch_size, time = tf.unstack(tf.shape(embedded)[:2])
-    hidden = drop(_normalize(embedded + next(weights)[:time], weights))
-    hidden_from = _MASKED * (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
-    head_size = self.size.width // self.size.num_heads
-    for _ in range(self.size.num_layers):
-      parts = tf.reshape(
-        _dense(hidden, weights), [batch_size, time, 3, self.size.num_heads, head_size]
-      )
-      queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
-      scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(head_size)
-      mixed = tf.matmul(drop(tf.nn.softmax(scores + hidden_from)), values)
-      mixed = tf.transpose(mixed, [0, 2, 1, 3])
-      mixed = tf.reshape(mixed, [batch_size, time, self.size.width])
-      hidden = _normalize(hidden + drop(_dense(mixed, weights)), weights)
-      inner = _dense(tf.nn.gelu(_dense(hidden, weights)), weights)
-      hidden = _normalize(hidden + drop(inner), weights)
-    pooled = _POOLERS[self.size.kind](_dense(hidden[:, 0], weights))
-    return _dense(drop(pooled), weights)
+    *body, pooler_kernel, pooler_bias, kernel, bias = shared_weights
+    first = hidden_states(self.size, body, embedded, mask, drop)[:, 0]
+    pooled = _POOLERS[self.size.kind](tf.matmul(first, pooler_kernel) + pooler_bias)
+    return tf.matmul(drop(pooled), kernel) + bias
 
   def shared_to_keras(
     self, shared_weights: classifiers.Weights | None = None
@@ -146,6 +131,46 @@ class Encoder(sequence_classifiers.SequenceClassifier):
         kept.append(bias[part].reshape(heads))
       kept += [output_kernel.reshape(*heads, width), *rest]
     return kept + values
+
+
+def hidden_states(
+  size: EncoderSize,
+  shared_weights: classifiers.Weights,
+  embedded: tf.Tensor,
+  mask: tf.Tensor,
+  drop: Dropout | None = None,
+) -> tf.Tensor:
+  """Runs the layers of an encoder.
+
+  Args:
+    size: Its shape.
+    shared_weights: Its weights after the table; those after the last layer do not count.
+    embedded: Float tensor [batch, time, width].
+    mask: Which of them are words, booleans [batch, time].
+    drop: Drops units; by default none.
+
+  Returns:
+    The last layer's output [batch, time, width].
+  """
+  drop = drop or Dropout(0.0, None)
+  weights = iter(shared_weights)
+  batch_size, time = tf.unstack(tf.shape(embedded)[:2])
+  hidden = drop(_normalize(embedded + next(weights)[:time], weights))
+  hidden_from = _MASKED * (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
+  head_size = size.width // size.num_heads
+  for _ in range(size.num_layers):
+    parts = tf.reshape(
+      _dense(hidden, weights), [batch_size, time, 3, size.num_heads, head_size]
+    )
+    queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+    scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(head_size)
+    mixed = tf.matmul(drop(tf.nn.softmax(scores + hidden_from)), values)
+    mixed = tf.transpose(mixed, [0, 2, 1, 3])
+    mixed = tf.reshape(mixed, [batch_size, time, size.width])
+    hidden = _normalize(hidden + drop(_dense(mixed, weights)), weights)
+    inner = _dense(tf.nn.gelu(_dense(hidden, weights)), weights)
+    hidden = _normalize(hidden + drop(inner), weights)
+  return hidden
 
 
 def read_size(folder: str | pathlib.Path) -> EncoderSize:

@@ -15,6 +15,10 @@ COLUMNS = {
   'rounds_to_target': ('rounds to target', '{:.0f}'),
   'test_accuracy': ('accuracy', '{:.2%}'),
   'test_auc': ('AUC', '{:.4f}'),
+  'test_global_accuracy': ('global accuracy', '{:.1%}'),
+  'test_local_accuracy': ('local accuracy', '{:.1%}'),
+  'bytes_down_per_client': ('bytes down', '{:,.0f}'),
+  'bytes_up_per_client': ('bytes up', '{:,.0f}'),
   'epsilon': ('epsilon', '{:.2f}'),
 }
 LANGUAGE_MODEL_COLUMNS = (
@@ -30,6 +34,7 @@ VALIDATION_METRICS = {
   'word_perplexity': 'perplexity per word',
   'token_perplexity': 'perplexity',
   'auc': 'AUC',
+  'local_accuracy': 'local accuracy',
 }
 
 
@@ -72,7 +77,7 @@ class Study:
     plots_rounds: Whether the plot shows the metric over rounds.
     tasks: The tasks it can be run on, the usual one first.
     metric: What is plotted, of validation users over rounds or else of the test; or
-      `rounds_to_target`.
+      `rounds_to_target`, or `bytes_up_per_client`.
     row_header: What the rows of the table are.
     default_flags: Flags of all runs that have them; those of the command line count
       more.

@@ -27,6 +27,7 @@ from tff_textpriv.tools import (
   studies,
   study_output,
   subword_studies,
+  vocab_studies,
 )
 from tff_textpriv.training import experiment as experiment_lib
 
@@ -36,6 +37,7 @@ STUDIES = {
     *subword_studies.SUBWORD_STUDIES,
     *rr_studies.RR_STUDIES,
     *attention_studies.ATTENTION_STUDIES,
+    *vocab_studies.VOCAB_STUDIES,
   )
 }
 _TASKS = tuple(

@@ -153,7 +153,7 @@ def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
     bars = axes.barh(
       [row.arm.label for row in shown], [row.results[column] for row in shown]
     )
-    axes.bar_label(bars, fmt='%.1f' if is_perplexity else '%.3f', padding=3)
+    axes.bar_label(bars, fmt=_number_format(column), padding=3)
     axes.margins(x=0.12)
     axes.invert_yaxis()
     axes.set(xlabel=label)
@@ -166,10 +166,19 @@ def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
   return picture.getvalue()
 
 
+def _number_format(column: str) -> str:
+  """Returns how bars are labelled."""
+  if column.startswith('bytes'):
+    return '{:,.0f}'
+  return '%.1f' if column.endswith('perplexity') else '%.3f'
+
+
 def _plotted(study: studies.Study) -> tuple[str, str]:
   """Returns the column of the results that a study plots, and its label."""
   if study.metric == 'rounds_to_target':
     return study.metric, 'rounds to the target perplexity'
+  if study.metric == 'bytes_up_per_client':
+    return study.metric, 'bytes sent by a client in a round'
   return f'test_{study.metric}', f'test {studies.VALIDATION_METRICS[study.metric]}'
 
 

@@ -326,8 +326,8 @@ class TokenWorkbench:
 
   def _last_scale(self, total_rounds: int) -> float:
     """Returns what the step size was multiplied by in the last round."""
-    decay = getattr(self._chosen.algorithm_settings, 'client_decay_rounds', 0)
-    if not decay:
+    decay = getattr(self._chosen.algorithm_settings, 'client_decay_rounds', None)
+    if decay is None:
       return 1.0
     return float(optimizers.linear_decay(total_rounds - 1, decay))
 
