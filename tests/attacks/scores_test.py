@@ -42,6 +42,13 @@ def test_with_noise_the_rows_that_moved_most_are_taken():
   assert sorted(found) == [2, 5]
 
 
+def test_rows_that_moved_alike_are_drawn_and_not_taken_in_the_table_s_order():
+  bits = np.random.default_rng(0).choice([-0.5, 0.5], (1000, 7))
+  found = embedding_rows.read_tokens(bits, 100, np.random.default_rng(1))
+  # A uniform draw's mean rank: 500, give or take 289 / sqrt(100).
+  assert np.mean(found) == pytest.approx(500, abs=4 * 29)
+
+
 def test_rows_in_the_span_of_a_kernel_s_gradient_are_the_tokens():
   rng = np.random.default_rng(1)
   table = rng.normal(size=(500, 20))

@@ -51,7 +51,7 @@ def test_the_vocabularies_of_the_two_sides_differ_by_a_divergence_of_about_one(s
 def test_a_public_tokenizer_needs_more_tokens_than_a_private_one(seed):
   data = embedded.build(seed)
   test = _lines(data.test)
-  assert 1.3 < _tokens_per_word(data.public_text, test) < 1.55
+  assert 1.6 < _tokens_per_word(data.public_text, test) < 1.9
   assert 1.05 < _tokens_per_word(_lines(data.train), test) < 1.25
 
 
@@ -155,7 +155,7 @@ def test_users_have_personal_words():
     [word for word, n in counts.items() if n >= 2 and users_of_word[word] == 1]
     for counts in texts
   ]
-  assert np.mean([bool(words) for words in own_words]) > 0.25
+  assert np.mean([bool(words) for words in own_words]) > 0.15
 
 
 def test_another_process_generates_the_same_text():

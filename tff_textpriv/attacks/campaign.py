@@ -146,7 +146,7 @@ class Campaign:
     if 'guess' in self.attacks:
       yield 'guess', NO_TABLE, rng.integers(len(self.vocabulary), size=num_tokens)
     if 'rows' in self.attacks and observed.table_gradient is not None:
-      rows = embedding_rows.read_tokens(observed.table_gradient, num_tokens)
+      rows = embedding_rows.read_tokens(observed.table_gradient, num_tokens, rng)
       yield 'rows', NO_TABLE, rows
     gradients = observed.shared_gradients
     span = gradient_inversion.find_span(self.client.model, gradients, num_tokens)

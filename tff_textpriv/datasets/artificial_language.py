@@ -23,14 +23,14 @@ _VOWELS = (*'aeiou', 'ai', 'ea', 'ou')
 _CODAS = (*'bdlnrvz', 'lk', 'lm', 'lv', 'nd', 'rk', 'rn', 'sk', 'zd')
 
 NUM_TOPICS = 8
-_NUM_SHARED_STEMS = 520
-_NUM_OWN_STEMS = 48
+_NUM_SHARED_STEMS = 200
+_NUM_OWN_STEMS = 200
 _NUM_COLLOCATES = 4
 
 # Probabilities that shape the text.
 _ZIPF_OFFSET = 4.0  # of the Zipf-Mandelbrot law 1 / (rank + offset) of stems
 _RANK_SHIFT = 0.4  # how far a shared stem's ranks in the dialects are apart
-_OWN_RANGE = 0.4  # a dialect's own stems are in this upper share of the ranks
+_OWN_RANGE = 1.0  # a dialect's own stems are in this upper share of the ranks
 _TOPIC_BOOST = 12.0  # how much more often a topic uses its own stems
 _CLASS_LEAK = 0.02  # how often a stem is used outside its own class
 _COLLOCATION = 0.65  # that a content word is drawn given the one before

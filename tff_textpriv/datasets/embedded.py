@@ -15,7 +15,7 @@ import numpy as np
 from tff_textpriv.datasets import artificial_language, clients
 
 # Part of every fingerprint: raise it whenever the generated text changes.
-_VERSION = 2
+_VERSION = 3
 
 # Key of each independent stream of random numbers; 0 is the language's own.
 _STREAMS = {'train': 1, 'validation': 2, 'test': 3, 'public': 4}

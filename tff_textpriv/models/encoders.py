@@ -192,13 +192,14 @@ def read_size(folder: str | pathlib.Path) -> EncoderSize:
       f'{folder}/config.json: model_type is {kind!r}; expected bert or distilbert'
     )
   try:
-    numbers = [int(config[name]) for name in (*names[kind], 'max_position_embeddings')]
+    width, num_layers, num_heads, inner = (int(config[name]) for name in names[kind])
+    max_positions = int(config['max_position_embeddings'])
   except (KeyError, TypeError, ValueError) as error:
     raise pretrained.CheckpointError(
       f'{folder}/config.json: {error} is missing or no number; expected the file of a '
       f'{kind} model'
     ) from error
-  return EncoderSize(*numbers, kind=kind)
+  return EncoderSize(width, num_layers, num_heads, inner, max_positions, kind)
 
 
 def read_table(folder: str | pathlib.Path, size: EncoderSize) -> np.ndarray:

@@ -7,7 +7,7 @@ studies of their own.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tff_textpriv.tools.studies import Arm, Scale, Study
@@ -79,7 +79,7 @@ def _by_task(figures: _Figures) -> dict[str, dict[str, float]]:
 
 
 def _table(
-  figures: dict[str, _Figures], *, decays: bool
+  figures: Mapping[str, _Figures], *, decays: bool
 ) -> Callable[[Scale], list[Arm]]:
   """Makes the arms of a table of all methods.
 

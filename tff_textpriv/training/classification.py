@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import tensorflow_federated as tff
 
@@ -13,6 +13,7 @@ from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy import local, local_gaussian, plans
 from tff_textpriv.runtime import cohorts, execution
 from tff_textpriv.training import (
+  classification_settings,
   classifier_workbench,
   experiment,
   output,
@@ -163,6 +164,7 @@ def _check_claim(chosen: experiment.Experiment) -> None:
 def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.CohortSampler:
   """Makes the sampler; without clients, there is one place that always takes part."""
   client_ids = list(bench.partition)
+  run = cast(classification_settings.ClassificationRunSettings, chosen.run)
   if chosen.algorithm.pooled:
     return cohorts.CohortSampler(client_ids, 1, 'fixed', chosen.run.seed)
   return cohorts.CohortSampler(
@@ -170,7 +172,7 @@ def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.Cohort
     chosen.run.clients_per_round or len(client_ids),
     chosen.run.cohort_sampling,
     chosen.run.seed,
-    chosen.run.dropout_rate,
+    run.dropout_rate,
   )
 
 
