@@ -5,31 +5,22 @@ It looks for dummy embeddings whose gradients are the same (Zhu et al., 2019), a
 for the rows of a table of its own that are nearest to them. The classes are read off the
 gradient of the output bias (Zhao et al., 2020, for a single example; here for batches).
 
-A recurrent layer forgets: tokens in the middle of a text move the gradient a hundred times
-less than those at its ends, and are fitted last. So what is matched in the end is not the
-gradient G of a kernel but (G G' + f^2)^(-1/2) G, in which all its directions down to the
-size f count alike; f is made smaller step by step.
+The fit begins with the measure that was chosen, and ends with whitened distances (see
+`matching`) whose floor is made smaller step by step.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
 import tensorflow as tf
 
-from tff_textpriv.attacks import kernel_span, targets
+from tff_textpriv.attacks import kernel_span, matching, targets
 from tff_textpriv.attacks.settings import InversionSettings
-
-# A function of a vector: its value and its gradient.
-_Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 _EPSILON = 1e-12
 # The sizes f, over that of the strongest direction, of the last fits.
 _FLOORS = (0.1, 0.01, 0.001)
-# Large enough for all directions to count by their size: the plain distance.
-_NO_WHITENING = 1e6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,13 +137,15 @@ class Inverter:
     steps, optimizer = self._chosen.attack_steps, self._chosen.attack_optimizer
     first = measure = self._measure(problem.gradients)
     if optimizer == 'lbfgs':
-      vector = _lbfgs(objective, vector, steps)
+      vector = matching.lbfgs(objective, vector, steps)
     else:
-      vector = _adam(objective, vector, steps, scale * self._chosen.attack_step_size)
+      vector = matching.adam(
+        objective, vector, steps, scale * self._chosen.attack_step_size
+      )
     if optimizer == 'staged':
       for floor in _FLOORS:
-        measure = _Measure.distance(problem.gradients, floor)
-        vector = _lbfgs(objective, vector, steps)
+        measure = matching.Measure.distance(problem.gradients, floor)
+        vector = matching.lbfgs(objective, vector, steps)
     measure = first
     embedded, logits = unpack(vector)
     return Inversion(
@@ -161,9 +154,9 @@ class Inverter:
       objective(vector)[0],
     )
 
-  def _measure(self, gradients: list[tf.Tensor]) -> '_Measure':
+  def _measure(self, gradients: list[tf.Tensor]) -> matching.Measure:
     """Makes the measure that was chosen."""
-    measure = _Measure.distance(gradients, _NO_WHITENING)
+    measure = matching.Measure.distance(gradients, matching.NO_WHITENING)
     if self._chosen.matching == 'cosine':
       return measure._replace(cosine_share=tf.constant(1.0))
     return measure
@@ -218,41 +211,6 @@ def find_span(
   seen = [gradients[number] for number in targets.input_kernels(model)]
   kernels = [gradient for gradient in seen if gradient is not None]
   return kernel_span.of_gradients(kernels, num_tokens) if kernels else None
-
-
-class _Measure(NamedTuple):
-  """How different gradients are from those that were seen.
-
-  Attributes:
-    gradients: Those that were seen.
-    whiteners: What each, as a matrix, is multiplied with before distances are taken.
-    cosine_share: 1 for angles in place of distances, else 0.
-  """
-
-  gradients: list[tf.Tensor]
-  whiteners: list[tf.Tensor]
-  cosine_share: tf.Tensor
-
-  @classmethod
-  def distance(cls, gradients: list[tf.Tensor], floor: float) -> '_Measure':
-    """Makes a distance in which directions above a floor count alike."""
-    whiteners = [
-      tf.constant(_whitener(_matrix(gradient).numpy(), floor), tf.float32)
-      for gradient in gradients
-    ]
-    return cls(gradients, whiteners, tf.constant(0.0))
-
-  def misfit(self, dummies: list[tf.Tensor]) -> tf.Tensor:
-    """Sums the differences over all weights."""
-    total = tf.constant(0.0)
-    for dummy, gradient, whitener in zip(
-      dummies, self.gradients, self.whiteners, strict=True
-    ):
-      cosine = tf.reduce_sum(dummy * gradient) / (_length(dummy) * _length(gradient))
-      difference = tf.matmul(whitener, _matrix(dummy - gradient))
-      distance = tf.reduce_sum(tf.square(difference))
-      total += self.cosine_share * (1 - cosine) + (1 - self.cosine_share) * distance
-    return total
 
 
 def infer_labels(
@@ -331,31 +289,6 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
   return -tf.reduce_mean(tf.reduce_sum(labels * tf.nn.log_softmax(logits), axis=1))
 
 
-def _matrix(tensor: tf.Tensor) -> tf.Tensor:
-  return tensor[tf.newaxis] if len(tensor.shape) == 1 else tensor
-
-
-def _whitener(gradient: np.ndarray, floor: float) -> np.ndarray:
-  """Returns what makes the directions [rows] of a gradient count alike.
-
-  Args:
-    gradient: A matrix G [rows, columns].
-    floor: The size, over the largest, below which directions count less.
-
-  Returns:
-    A matrix W [k, rows], k the smaller of rows and columns, such that |W G| is 1.
-  """
-  directions, sizes, _ = np.linalg.svd(gradient.astype(np.float64), full_matrices=False)
-  scales = 1 / np.sqrt(sizes**2 + (floor * sizes[0]) ** 2 + _EPSILON**2)
-  # A direction that is not there at all says nothing: it is a rounding error.
-  scales = np.where(sizes > kernel_span.TOLERANCE * sizes[0], scales, 0.0)
-  return (directions * scales).T / max(np.linalg.norm(sizes * scales), _EPSILON)
-
-
-def _length(tensor: tf.Tensor) -> tf.Tensor:
-  return tf.sqrt(tf.reduce_sum(tf.square(tensor)) + _EPSILON)
-
-
 def _probabilities(logits: np.ndarray) -> np.ndarray:
   if logits.shape[1] == 1:
     return 1 / (1 + np.exp(-logits))
@@ -369,28 +302,3 @@ def _through_probabilities(probabilities: np.ndarray, slopes: np.ndarray) -> np.
     return slopes * probabilities * (1 - probabilities)
   mean = np.sum(slopes * probabilities, axis=1, keepdims=True)
   return probabilities * (slopes - mean)
-
-
-def _adam(
-  objective: _Objective, start: np.ndarray, steps: int, step_size: float
-) -> np.ndarray:
-  """Minimizes with Adam; the step size falls to zero along a cosine."""
-  vector, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
-  for step in range(1, steps + 1):
-    _, slopes = objective(vector)
-    mean = 0.9 * mean + 0.1 * slopes
-    square = 0.999 * square + 0.001 * slopes**2
-    direction = mean / (1 - 0.9**step)
-    direction /= np.sqrt(square / (1 - 0.999**step)) + _EPSILON
-    vector -= step_size * 0.5 * (1 + np.cos(np.pi * (step - 1) / steps)) * direction
-  return vector
-
-
-def _lbfgs(objective: _Objective, start: np.ndarray, steps: int) -> np.ndarray:
-  return scipy.optimize.minimize(
-    objective,
-    start,
-    jac=True,
-    method='L-BFGS-B',
-    options={'maxiter': steps, 'maxcor': 30, 'ftol': 0.0, 'gtol': 0.0},
-  ).x

@@ -91,7 +91,7 @@ class Device:
       )
     return local_training.Parts(tuple(local), tuple(shared)), optimizer
 
-  def new_state(self, trained: local_training.Trained):
+  def new_state(self, trained: local_training.Trained) -> list[tf.Tensor]:
     """Returns the tensors of the state after training."""
     state = [trained.parts.local, trained.optimizer]
     if self._own_share:

@@ -272,11 +272,14 @@ class CentralSettings(settings_lib.Settings):
   client_optimizer: str = setting(
     'adam',
     'Optimizer of training; its state is kept between passes.',
-    choices=('sgd', 'adam'),
+    choices=('sgd', 'adam', 'adamw'),
   )
   client_learning_rate: float = setting(0.001, 'Step size.', above=0)
   client_momentum: float = setting(
     0.0, 'Momentum, with --client_optimizer=sgd.', low=0, below=1
+  )
+  client_weight_decay: float = setting(
+    0.01, 'Weight decay, with --client_optimizer=adamw.', low=0
   )
   client_batch_size: int = setting(32, 'Examples in a batch.', low=1)
 

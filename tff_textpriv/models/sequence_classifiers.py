@@ -142,11 +142,17 @@ class BiLstmClassifier(SequenceClassifier):
     drop = dropout.Dropout(self.dropout, dropout_seed)
     *lstms, kernel, bias = shared_weights
     embedded = drop(embedded)
-    _, (forwards, _) = recurrent.lstm(embedded, *lstms[:3], mask=mask)
-    _, (backwards, _) = recurrent.lstm(
-      tf.reverse(embedded, [1]), *lstms[3:], mask=tf.reverse(mask, [1])
-    )
-    return tf.matmul(drop(tf.concat([forwards, backwards], axis=1)), kernel) + bias
+    ends = []
+    for weights, inputs, its_mask in (
+      (lstms[:3], embedded, mask),
+      (lstms[3:], tf.reverse(embedded, [1]), tf.reverse(mask, [1])),
+    ):
+      lstm_kernel, recurrent_kernel, lstm_bias = weights
+      _, (end, _) = recurrent.lstm(
+        inputs, lstm_kernel, recurrent_kernel, lstm_bias, mask=its_mask
+      )
+      ends.append(end)
+    return tf.matmul(drop(tf.concat(ends, axis=1)), kernel) + bias
 
   def shared_to_keras(
     self, shared_weights: classifiers.Weights | None = None
