@@ -10,11 +10,11 @@ from tff_textpriv.training import language_modeling
 
 _SHARED = (
   '--num_users=400',
-  '--clients_per_round=16',
+  '--clients_per_round=5',
   '--client_batch_size=4',
-  '--total_rounds=60',
-  '--server_decay_rounds=60',
-  '--rounds_per_eval=60',
+  '--total_rounds=120',
+  '--server_decay_rounds=120',
+  '--rounds_per_eval=120',
   '--delta=1e-8',
 )
 _DP_FED_AVG = (
