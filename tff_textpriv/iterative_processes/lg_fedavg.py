@@ -14,9 +14,7 @@ from tff_textpriv.iterative_processes import (
   partially_local,
   registry,
 )
-
-# Kernel and bias of the output layer, the last ones of every model.
-_NUM_OUTPUT_WEIGHTS = 2
+from tff_textpriv.models import sequence_classifiers
 
 
 def build(
@@ -41,7 +39,7 @@ def make_device(
   """Describes a device: the table and perhaps the layers above it are its own."""
   num_local = 1
   if settings.local_layers == 'representation':
-    num_local = len(model.initial_weights[0]) - _NUM_OUTPUT_WEIGHTS
+    num_local = len(model.initial_weights[0]) - sequence_classifiers.NUM_OUTPUT_WEIGHTS
   return partially_local.Device(
     local_training.LocalTrainer(
       model, optimizers.client_optimizer(settings), num_local=num_local
