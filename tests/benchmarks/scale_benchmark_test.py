@@ -85,6 +85,7 @@ def test_a_peak_of_memory_is_seen_and_can_be_reset():
   assert memory.peak(here) < before - 2**27
 
 
+@pytest.mark.slow
 def test_a_quick_run_measures_generated_clients_and_a_population(tmp_path, capsys):
   settings = scale.ScaleSettings(
     parts=('clients', 'population'),

@@ -100,6 +100,7 @@ def test_ratios_are_those_of_neighbouring_rounds():
   assert ratio == {'median': 1.0, 'lowest': 0.5, 'highest': 3.0}
 
 
+@pytest.mark.slow
 def test_a_quick_run_prints_a_table_and_writes_json(tmp_path):
   output = tmp_path / 'speed.json'
   done = subprocess.run(
