@@ -158,6 +158,7 @@ def test_results_tell_the_communication(whole):
   assert model.input_shape == (None, None, 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   ('task', 'given', 'sends'),
   [
