@@ -69,6 +69,16 @@ class LocalTrainingSettings(ServerSettings):
 
 
 @dataclasses.dataclass(frozen=True)
+class FullStepSettings(settings_lib.Settings):
+  """A server that applies the aggregated update as it is, unless told otherwise."""
+
+  server_optimizer: str = setting(
+    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
+  )
+  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
+
+
+@dataclasses.dataclass(frozen=True)
 class MeanSettings(LocalTrainingSettings):
   """How the clients' updates are averaged."""
 
@@ -106,7 +116,7 @@ class FedProxSettings(FedAvgSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAttSettings(LocalTrainingSettings):
+class FedAttSettings(FullStepSettings, LocalTrainingSettings):
   """Attentive aggregation."""
 
   attention: str = setting(
@@ -129,9 +139,6 @@ class FedAttSettings(LocalTrainingSettings):
     'step of 1 is a weighted mean of the updates (relative).',
     choices=('relative', 'gradient'),
   )
-  server_optimizer: str = setting(
-    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
-  )
   server_learning_rate: float = setting(
     1.0, 'Step size of the server (epsilon of Eq. 7).', above=0
   )
@@ -144,13 +151,9 @@ class FedAttSettings(LocalTrainingSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class RrLdpSettings(MeanSettings):
+class RrLdpSettings(FullStepSettings, MeanSettings):
   """Federated averaging of randomized bits."""
 
-  server_optimizer: str = setting(
-    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
-  )
-  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
   client_optimizer: str = setting(
     'adam', 'Optimizer of local training.', choices=CLIENT_OPTIMIZERS
   )
@@ -164,13 +167,9 @@ class RrLdpSettings(MeanSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class PersonalSettings(ScheduleSettings, LocalTrainingSettings):
+class PersonalSettings(FullStepSettings, ScheduleSettings, LocalTrainingSettings):
   """Methods whose users have a model, or a part of one, of their own."""
 
-  server_optimizer: str = setting(
-    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
-  )
-  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
   client_optimizer: str = setting(
     'adam',
     'Optimizer of local training; the state of the local part’s is kept on the device.',
@@ -239,13 +238,9 @@ class LocalOnlySettings(PersonalSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class FedReconSettings(LocalTrainingSettings):
+class FedReconSettings(FullStepSettings, LocalTrainingSettings):
   """Federated reconstruction of the embeddings of private tokens."""
 
-  server_optimizer: str = setting(
-    'sgd', 'Optimizer of the server step.', choices=('sgd', 'adam')
-  )
-  server_learning_rate: float = setting(1.0, 'Step size of the server.', above=0)
   client_optimizer: str = setting(
     'adam',
     'Optimizer of local training, and of reconstruction.',
@@ -272,7 +267,7 @@ class CentralSettings(settings_lib.Settings):
   client_optimizer: str = setting(
     'adam',
     'Optimizer of training; its state is kept between passes.',
-    choices=('sgd', 'adam', 'adamw'),
+    choices=CLIENT_OPTIMIZERS,
   )
   client_learning_rate: float = setting(0.001, 'Step size.', above=0)
   client_momentum: float = setting(
