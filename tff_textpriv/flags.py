@@ -6,6 +6,7 @@ one flag; each group keeps its own default and range.
 """
 
 import dataclasses
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -154,6 +155,8 @@ def exit_with_sentences(
   user's to mend: their message goes to stderr and the exit code is 2. Any other
   exception is ours and keeps its traceback.
   """
+  # TensorFlow's own remarks on the machine are no news to our users.
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   try:
     code = command()
   except HelpRequested:

@@ -247,12 +247,6 @@ class FedReconSettings(FullStepSettings, LocalTrainingSettings):
     choices=CLIENT_OPTIMIZERS,
   )
   client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
-  private_tokens: str = setting(
-    'digits',
-    'Which tokens’ embeddings are made anew on the device in each round, and never '
-    'sent: those with a digit.',
-    choices=('digits',),
-  )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What every task's command does: read flags, run the experiment, report."""
 
 import dataclasses
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -26,10 +25,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
   """Runs a task as a command, and exits."""
 
   def command() -> int:
-    experiment = parse(task, sys.argv[1:])
-    # TensorFlow's own remarks on the machine are no news to our users.
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-    return run(experiment)
+    return run(parse(task, sys.argv[1:]))
 
   flags.exit_with_sentences(command, lambda: help_page(task))
 

@@ -9,7 +9,6 @@ that it has.
 
 import dataclasses
 import importlib
-import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -94,7 +93,6 @@ def main(argv: Sequence[str]) -> int:
   inversion = flags.make(InversionSettings, given)
   task = importlib.import_module(f'tff_textpriv.tasks.{chosen.task}').TASK
   experiments = [_experiment(task, name, passed_on) for name in chosen.algo]
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.tools import attack_report, attack_scene
 

@@ -157,6 +157,4 @@ def _print_summary(
 
 
 if __name__ == '__main__':
-  # TensorFlow, which writes the examples, has remarks on the machine.
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   flags.run(main, PrepareDataSettings, 'Converts text to the SQLite layout of TFF.')

@@ -9,7 +9,6 @@ A study that was stopped goes on where it was; runs that are done are not repeat
 import dataclasses
 import importlib
 import json
-import os
 import pathlib
 import re
 import sys
@@ -85,7 +84,6 @@ def main(argv: Sequence[str]) -> int:
   passed_on = [*study.default_flags, *passed_on]
   arms = study.arms(_scale(chosen, task, passed_on, folder))
   experiments = [_experiment(task, arm, passed_on, folder) for arm in arms]
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   results = []
   for number, (arm, experiment) in enumerate(zip(arms, experiments, strict=True), 1):
     print(f'\n=== {arm.label} (run {number} of {len(arms)})')
