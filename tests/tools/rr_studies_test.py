@@ -1,7 +1,6 @@
 """The studies of randomized response: valid runs, and the paper's figures beside ours."""
 
 import csv
-import json
 
 import pytest
 
@@ -11,24 +10,11 @@ from tff_textpriv.training import classification
 
 
 @pytest.fixture
-def runs(monkeypatch):
+def runs(stand_in):
   """Stands in for training: writes what a run writes, and remembers the experiments."""
-  done = []
-
-  def run(experiment):
-    done.append(experiment)
-    folder = experiment.folder
-    folder.mkdir(parents=True)
-    (folder / 'config.json').write_text(json.dumps(experiment.config))
-    (folder / 'metrics.csv').write_text(
-      'round,validation_auc\n1,0.6125\n2,\n5,0.75\n25,0.875\n'
-    )
-    results = {'epsilon': None, 'test_auc': 0.8765, 'test_accuracy': 0.8125}
-    (folder / 'results.json').write_text(json.dumps(results))
-    return 0
-
-  monkeypatch.setattr(classification, 'run', run)
-  return done
+  results = {'epsilon': None, 'test_auc': 0.8765, 'test_accuracy': 0.8125}
+  metrics = 'round,validation_auc\n1,0.6125\n2,\n5,0.75\n25,0.875\n'
+  return stand_in(classification, lambda *_: results, metrics)
 
 
 def _private(runs):

@@ -12,32 +12,22 @@ from tff_textpriv.training import language_modeling
 
 
 @pytest.fixture
-def runs(monkeypatch):
+def runs(stand_in):
   """Stands in for training: writes what a run writes, and remembers the experiments."""
-  done = []
 
-  def run(experiment):
-    done.append(experiment)
-    folder = experiment.folder
-    folder.mkdir(parents=True)
-    (folder / 'config.json').write_text(json.dumps(experiment.config))
-    (folder / 'metrics.csv').write_text(
-      'round,validation_word_perplexity\n1,\n2,90.5\n4,80.25\n'
-    )
+  def results(experiment, number):
     is_oracle = experiment.task_settings.tokenizer_source == 'oracle'
-    results = {
+    return {
       'epsilon': None if is_oracle else 2.0,
       'tokenizer_kl': 0.5,
       'test_oov_share': 0.01,
       'test_tokens_per_word': 1.25,
       'test_word_accuracy': 0.2,
-      'test_word_perplexity': 100.0 + len(done),
+      'test_word_perplexity': 100.0 + number,
     }
-    (folder / 'results.json').write_text(json.dumps(results))
-    return 0
 
-  monkeypatch.setattr(language_modeling, 'run', run)
-  return done
+  metrics = 'round,validation_word_perplexity\n1,\n2,90.5\n4,80.25\n'
+  return stand_in(language_modeling, results, metrics)
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,7 @@ def build(
   """
   del plan, seed  # No mechanism, no random numbers.
   return partially_local.build(
-    model,
-    make_device(model, settings),
-    optimizers.server_optimizer(settings),
-    decay_rounds=settings.client_decay_rounds,
-    aggregator=aggregator,
+    model, make_device(model, settings), settings, aggregator
   )
 
 

@@ -21,12 +21,7 @@ def build(
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process; see `registry.Algorithm.build`. It has no shared weights."""
   del plan, seed  # No mechanism, no random numbers.
-  return partially_local.build(
-    model,
-    make_device(model, settings),
-    optimizers.server_optimizer(settings),
-    decay_rounds=settings.client_decay_rounds,
-  )
+  return partially_local.build(model, make_device(model, settings), settings)
 
 
 def make_device(

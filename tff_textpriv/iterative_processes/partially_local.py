@@ -16,6 +16,8 @@ import tensorflow_federated as tff
 from tff_textpriv.iterative_processes import (
   device_state,
   local_training,
+  optimizers,
+  registry,
   scheduled_work,
 )
 
@@ -102,9 +104,7 @@ class Device:
 def build(
   model: tff.learning.models.FunctionalModel,
   device: Device,
-  server_optimizer: tff.learning.optimizers.Optimizer,
-  *,
-  decay_rounds: int | None = None,
+  settings: registry.PersonalSettings,
   aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process.
@@ -112,9 +112,7 @@ def build(
   Args:
     model: The whole model; its initial weights are where the shared part starts.
     device: What trains, and how its state is laid out.
-    server_optimizer: Applies the mean of the clients' updates.
-    decay_rounds: The rounds over which the clients' step size falls to zero, in a
-      line; `None` for never.
+    settings: How the clients' step size changes, and how the server steps.
     aggregator: How updates are aggregated; by default their mean, weighted by the
       number of examples.
 
@@ -129,7 +127,7 @@ def build(
     return tff.learning.models.ModelWeights(tuple(map(tf.constant, shared)), ())
 
   weights_type = initial_weights.type_signature.result
-  client_work = _client_work(model, device, weights_type, decay_rounds)
+  client_work = _client_work(model, device, weights_type, settings.client_decay_rounds)
   aggregator = aggregator or tff.aggregators.MeanFactory()
   return tff.learning.templates.compose_learning_process(
     initial_weights,
@@ -137,7 +135,7 @@ def build(
     client_work,
     aggregator.create(weights_type.trainable, tff.TensorType(np.float32)),
     tff.learning.templates.build_apply_optimizer_finalizer(
-      server_optimizer, weights_type
+      optimizers.server_optimizer(settings), weights_type
     ),
   )
 
