@@ -15,9 +15,11 @@ import pytest
 
 from tff_textpriv.runtime import worker_process
 from tff_textpriv.runtime.worker_process import (
+  Limits,
   PortInUseError,
   WorkerDiedError,
   WorkerProcess,
+  share_cores,
 )
 
 _PARENT = """
@@ -175,7 +177,7 @@ def test_the_log_is_private_and_appended_to(tmp_path):
 
 def test_the_worker_gets_its_settings(tmp_path):
   worker = WorkerProcess(
-    tmp_path / 'worker.log', max_concurrent_clients=3, num_threads=2
+    tmp_path / 'worker.log', limits=Limits(max_concurrent_clients=3, num_threads=2)
   )
   try:
     process = psutil.Process(worker.pid)
@@ -187,6 +189,24 @@ def test_the_worker_gets_its_settings(tmp_path):
     assert process.environ()['TF_ENABLE_ONEDNN_OPTS'] == '1'
   finally:
     worker.stop()
+
+
+@pytest.mark.parametrize(
+  ('num_cores', 'max_concurrent', 'cohort_size', 'expected'),
+  [
+    (8, 0, None, (8, 1)),  # A client a core.
+    (8, 0, 100, (8, 1)),
+    (8, 0, 3, (3, 2)),  # Few clients: several cores each.
+    (8, 0, 1, (1, 8)),
+    (8, 2, 100, (2, 4)),  # Bounded, for the sake of memory.
+    (2, 16, None, (16, 1)),
+    (2, 0, 0, (1, 2)),
+  ],
+)
+def test_clients_at_a_time_and_threads_share_the_cores(
+  num_cores, max_concurrent, cohort_size, expected
+):
+  assert share_cores(num_cores, max_concurrent, cohort_size) == expected
 
 
 def test_a_port_in_use_is_refused(tmp_path):

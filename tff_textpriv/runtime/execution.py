@@ -8,12 +8,18 @@ TFF is imported only when an execution begins.
 """
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
+from tff_textpriv.runtime.worker_process import (
+  Limits,
+  WorkerDiedError,
+  WorkerProcess,
+  share_cores,
+)
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 
 if TYPE_CHECKING:
@@ -29,12 +35,12 @@ _EXIT_SECONDS = 2.0
 class LocalWorker:
   """A worker process of this machine and the connection to it."""
 
-  def __init__(self, log_file: Path, max_concurrent_clients: int, num_threads: int):
+  def __init__(self, log_file: Path, limits: Limits):
     from tff_textpriv.runtime.connection import Connection
 
     self._log_file = log_file
-    self._limits = (max_concurrent_clients, num_threads)
-    self.process = WorkerProcess(log_file, None, *self._limits)
+    self._limits = limits
+    self.process = WorkerProcess(log_file, None, limits)
     self.connection = Connection(f'localhost:{self.process.port}', self._lost_error)
 
   def wait_until_ready(self) -> None:
@@ -48,7 +54,7 @@ class LocalWorker:
     """Starts another process on the same port, after ending the one there."""
     self.process.stop()
     self.connection.close_executors()
-    self.process = WorkerProcess(self._log_file, self.process.port, *self._limits)
+    self.process = WorkerProcess(self._log_file, self.process.port, self._limits)
     self.wait_until_ready()
 
   def close(self) -> None:
@@ -121,6 +127,7 @@ def execution(
   workers: Sequence[str] = (),
   max_concurrent_clients: int = 0,
   *,
+  cohort_size: int | None = None,
   log_dir: Path,
   connect_seconds: float = CONNECT_SECONDS,
 ) -> Iterator[Runtime]:
@@ -134,6 +141,8 @@ def execution(
     workers: `host:port` of workers on other machines, to be used instead.
     max_concurrent_clients: Clients that a local worker trains at a time; 0 for as
       many as the worker has cores to itself.
+    cohort_size: Clients in a round, if that is known: few of them get several cores
+      each.
     log_dir: The folder for the local workers' logs.
     connect_seconds: How long to wait for a worker on another machine.
 
@@ -151,14 +160,17 @@ def execution(
 
   with contextlib.ExitStack() as stack:
     started: list[LocalWorker | RemoteWorker] = []
-    cores = max(1, len(os.sched_getaffinity(0)) // num_workers)
+    limits = share_cores(
+      max(1, len(os.sched_getaffinity(0)) // num_workers),
+      max_concurrent_clients,
+      None if cohort_size is None else math.ceil(cohort_size / num_workers),
+    )
     for index in range(len(workers) or num_workers):
       worker: LocalWorker | RemoteWorker
       if workers:
         worker = RemoteWorker(workers[index], connect_seconds)
       else:
-        log_file = log_dir / f'worker_{index}.log'
-        worker = LocalWorker(log_file, max_concurrent_clients or cores, cores)
+        worker = LocalWorker(log_dir / f'worker_{index}.log', limits)
       stack.callback(worker.close)
       started.append(worker)
     for worker in started:

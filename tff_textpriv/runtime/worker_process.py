@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 _POLL_SECONDS = 0.02
 _START_SECONDS = 30.0
@@ -57,6 +58,43 @@ def worker_binary() -> Path:
   return path
 
 
+class Limits(NamedTuple):
+  """How many clients a worker trains at a time, and with how many threads each.
+
+  Attributes:
+    max_concurrent_clients: Clients at a time; 0: no limit.
+    num_threads: The threads of TensorFlow's operations; 0: one per core.
+  """
+
+  max_concurrent_clients: int = 0
+  num_threads: int = 0
+
+
+NO_LIMITS = Limits()
+
+
+def share_cores(
+  num_cores: int, max_concurrent_clients: int = 0, cohort_size: int | None = None
+) -> Limits:
+  """Divides a worker's cores among the clients that it trains at the same time.
+
+  One client a core, each on one thread, is fastest: operations of small models are
+  too short to be split. A cohort with fewer clients than cores gets more threads.
+
+  Args:
+    num_cores: The cores that the worker has to itself.
+    max_concurrent_clients: The most clients at a time; 0: as many as are fastest.
+    cohort_size: The clients that the worker gets in a round; `None`: many.
+
+  Returns:
+    The worker's limits.
+  """
+  clients = max_concurrent_clients or num_cores
+  if cohort_size is not None:
+    clients = max(1, min(clients, cohort_size))
+  return Limits(clients, max(1, num_cores // clients))
+
+
 class WorkerProcess:
   """A TFF worker that lives no longer than this Python process.
 
@@ -76,16 +114,14 @@ class WorkerProcess:
     self,
     log_file: Path,
     port: int | None = None,
-    max_concurrent_clients: int = 0,
-    num_threads: int = 0,
+    limits: Limits = NO_LIMITS,
   ):
     """Starts a worker and waits until it listens.
 
     Args:
       log_file: The file for its output; its folder is made if missing.
       port: The port to listen on; a free one if None.
-      max_concurrent_clients: How many clients it works on at a time; 0: no limit.
-      num_threads: The threads of TensorFlow's operations; 0: one per core.
+      limits: How it uses the machine.
 
     Raises:
       PortInUseError: If something listens on `port`.
@@ -97,9 +133,9 @@ class WorkerProcess:
         [
           str(worker_binary()),
           f'--port={self.port}',
-          f'--max_concurrent_computation_calls={max_concurrent_clients or -1}',
+          f'--max_concurrent_computation_calls={limits.max_concurrent_clients or -1}',
         ],
-        _environment(num_threads),
+        _environment(limits.num_threads),
       )
       atexit.register(self.stop)
       try:

@@ -18,6 +18,7 @@ from tff_textpriv.runtime.worker_process import (
   PortInUseError,
   WorkerDiedError,
   WorkerProcess,
+  share_cores,
 )
 from tff_textpriv.settings import Settings, SettingsError, setting
 
@@ -71,7 +72,7 @@ def _serve(settings: WorkerSettings) -> NoReturn:
     worker = WorkerProcess(
       Path(settings.log_file),
       settings.port,
-      settings.max_concurrent_clients or len(os.sched_getaffinity(0)),
+      share_cores(len(os.sched_getaffinity(0)), settings.max_concurrent_clients),
     )
   except PortInUseError as error:
     raise SettingsError(

@@ -56,6 +56,7 @@ def run(chosen: experiment.Experiment) -> int:
     chosen.machine.num_workers,
     chosen.machine.workers,
     chosen.machine.max_concurrent_clients,
+    cohort_size=sampler.cohort_size,
     log_dir=folder.path,
   ) as runtime:
     process = chosen.algorithm.build(

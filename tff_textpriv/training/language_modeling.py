@@ -46,6 +46,7 @@ def run(chosen: experiment.Experiment) -> int:
     chosen.machine.num_workers,
     chosen.machine.workers,
     chosen.machine.max_concurrent_clients,
+    cohort_size=chosen.run.clients_per_round,
     log_dir=folder.path,
   ) as runtime:
     end = _train_phases(chosen, data, all_phases, folder, runtime)
