@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.backends.native import mergeable_comp_compiler
 
+from tff_textpriv.runtime import spread
+
 
 @dataclasses.dataclass(frozen=True)
 class RoundBytes:
@@ -44,11 +46,11 @@ def round_bytes(
   Returns:
     The bytes; messages are larger by less than a thousandth.
   """
-  model = type_bytes(process.get_model_weights.type_signature.result)
+  model = spread.type_bytes(process.get_model_weights.type_signature.result)
   form = mergeable_comp_compiler.compile_to_mergeable_comp_form(process.next)
-  partial = type_bytes(form.up_to_merge.type_signature.result)
-  state = type_bytes(process.next.type_signature.parameter)
-  result = type_bytes(process.next.type_signature.result)
+  partial = spread.type_bytes(form.up_to_merge.type_signature.result)
+  state = spread.type_bytes(process.next.type_signature.parameter)
+  result = spread.type_bytes(process.next.type_signature.result)
   if num_workers == 1:
     return RoundBytes(partial, model, to_workers=state, from_workers=result)
   merges = num_workers - 1
@@ -63,21 +65,3 @@ def round_bytes(
 def data_bytes(cohort: Sequence[Sequence[tuple[np.ndarray, ...]]]) -> int:
   """Adds up the batches of a cohort."""
   return sum(array.nbytes for batches in cohort for b in batches for array in b)
-
-
-def type_bytes(type_spec: tff.Type) -> int:
-  """Returns the bytes of a value of a type; clients' data count as nothing."""
-  match type_spec:
-    case tff.FederatedType(placement=tff.CLIENTS):
-      return 0
-    case tff.FederatedType():
-      return type_bytes(type_spec.member)
-    case tff.TensorType():
-      if not type_spec.shape:
-        return np.dtype(type_spec.dtype).itemsize
-      return int(np.prod(type_spec.shape)) * np.dtype(type_spec.dtype).itemsize
-    case tff.StructType():
-      return sum(
-        type_bytes(element) for _, element in tff.structure.iter_elements(type_spec)
-      )
-  raise TypeError(f'no size is known of {type_spec}')

@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from benchmarks import cost_model, memory, scale, wire
 from benchmarks.contenders import ours
 from tff_textpriv.models import lstm_lm
+from tff_textpriv.runtime import spread
 
 
 @pytest.fixture(scope='module')
@@ -27,7 +28,7 @@ def test_a_type_has_the_bytes_of_its_tensors_and_clients_data_none():
       tff.FederatedType(tff.TensorType(np.int32, [None]), tff.CLIENTS),
     ]
   )
-  assert wire.type_bytes(argument) == 3 * 4 * 4 + 8
+  assert spread.type_bytes(argument) == 3 * 4 * 4 + 8
 
 
 def test_a_round_sends_the_model_down_and_an_update_up(process):

@@ -116,6 +116,32 @@ def test_two_workers_train_the_same_model_as_one(tmp_path):
     np.testing.assert_allclose(_train(process), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize('num_workers', [1, 2])
+def test_a_cohort_too_large_for_the_memory_is_trained_part_by_part(
+  tmp_path, monkeypatch, num_workers
+):
+  process = _linear_regression()
+  with execution(log_dir=tmp_path):
+    expected = _train(process)
+  state_bytes = spread.type_bytes(process.next.type_signature.parameter)
+  # Room for two clients at a time, so that seven are four parts.
+  monkeypatch.setattr(
+    spread, '_BYTES_OF_CLIENTS', 2 * spread._STATES_PER_CLIENT * state_bytes
+  )
+  sizes = []
+  slices = spread._slices
+  monkeypatch.setattr(
+    spread,
+    '_slices',
+    lambda *args: (
+      sizes.append([s.stop - s.start for s in slices(*args)]) or slices(*args)
+    ),
+  )
+  with execution(num_workers, log_dir=tmp_path):
+    np.testing.assert_allclose(_train(process), expected, atol=1e-5)
+  assert [each for each in sizes if len(each) > 1] == [[1, 2, 2], [2, 2], [1, 2, 2, 2]]
+
+
 def test_clients_results_keep_their_order_whoever_finishes_first(tmp_path):
   steps = [3000, 1, 2]
   with execution(num_workers=3, log_dir=tmp_path):

@@ -195,8 +195,6 @@ def _context(connections: Sequence['Connection']) -> 'tff.framework.SyncContext'
     'transform_args': tensorflow_computation.transform_args,
     'transform_result': tensorflow_computation.transform_result,
   }
-  if len(connections) == 1:
-    return tff.framework.SyncExecutionContext(connections[0], **native)
   return SpreadContext(
     [tff.framework.AsyncExecutionContext(each, **native) for each in connections]
   )
