@@ -98,7 +98,9 @@ class SpreadContext(tff.framework.SyncContext):
     """Runs `comp` on each of `args`, one at a time on each worker, in turn."""
     num_workers = len(self._contexts)
 
-    async def work(context: tff.framework.AsyncContext, mine: Sequence[Any]):
+    async def work(
+      context: tff.framework.AsyncContext, mine: Sequence[Any]
+    ) -> list[Any]:
       return [await context.invoke(comp, arg) for arg in mine]
 
     by_worker = await _all(
