@@ -25,8 +25,17 @@ _ALLOWED = {
   'aggregators': _BASE | {'privacy'},
   'iterative_processes': _BASE | {'text', 'privacy', 'models', 'aggregators'},
   'runtime': _BASE,
+  'reports': {'files', 'settings'},
   'training': _BASE
-  | {'text', 'privacy', 'models', 'datasets', 'iterative_processes', 'runtime'},
+  | {
+    'text',
+    'privacy',
+    'models',
+    'datasets',
+    'iterative_processes',
+    'runtime',
+    'reports',
+  },
 }
 _ALLOWED['attacks'] = _BASE | {
   'text',
@@ -38,7 +47,7 @@ _ALLOWED['attacks'] = _BASE | {
 }
 _ALLOWED['tasks'] = _ALLOWED['training'] | {'training'}
 _ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks'}
-_NO_TFF = _BASE | {'text', 'privacy', 'models'}
+_NO_TFF = _BASE | {'text', 'privacy', 'models', 'reports'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))
 
