@@ -29,6 +29,17 @@ class Material:
   scoreboards: tuple[attacks.Scoreboard, ...]
   summaries: tuple[Summary, ...]
 
+  @property
+  def contents(self) -> str:
+    """Says what there is, e.g. `2 runs, 1 scoreboard of attacks`."""
+    counts = (
+      (len(self.runs), 'run', ''),
+      (len(self.scoreboards), 'scoreboard', ' of attacks'),
+    )
+    return ', '.join(
+      f'{number} {name}{"" if number == 1 else "s"}{of}' for number, name, of in counts
+    )
+
 
 def search(folders: Sequence[pathlib.Path]) -> Material:
   """Searches folders, each with all that is inside it.

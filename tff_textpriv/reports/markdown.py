@@ -6,8 +6,9 @@ other, and nothing in it becomes markup of ours.
 """
 
 import itertools
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tff_textpriv.reports.markup import Markup, element, escape, join, table
 
@@ -24,32 +25,26 @@ def to_html(text: str, top_level: int) -> Markup:
     text: The Markdown.
     top_level: The level of the heading that `#` stands for.
   """
-  kinds = itertools.groupby(text.splitlines(), key=_kind)
-  return join(_block(kind, list(lines), top_level) for kind, lines in _fenced(kinds))
+  groups = itertools.groupby(_lines(text), key=operator.itemgetter(0))
+  return join(
+    _block(kind, [line for _, line in lines], top_level) for kind, lines in groups
+  )
 
 
-def _fenced(kinds):
-  """Joins all that stands between two fences into one block of code."""
-  inside: list[str] | None = None
-  for kind, group in kinds:
-    lines = list(group)
-    if kind == 'fence':
-      for _ in lines:
-        if inside is None:
-          inside = []
-        else:
-          yield 'code', inside
-          inside = None
-    elif inside is not None:
-      inside += lines
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+  """Yields the lines, each with what it is part of."""
+  is_fenced = False
+  for line in text.splitlines():
+    if line.startswith('```'):
+      is_fenced = not is_fenced
+      yield 'blank', ''
     else:
-      yield kind, lines
+      yield 'fenced' if is_fenced else _kind(line), line
 
 
 def _kind(line: str) -> str:
   """Tells what a line is part of."""
   for kind, start in (
-    ('fence', '```'),
     ('code', '    '),
     ('table', '|'),
     ('bullets', '- '),
@@ -72,6 +67,8 @@ def _block(kind: str, lines: Sequence[str], top_level: int) -> Markup:
   if kind == 'note':
     quoted = ' '.join(line[2:] for line in lines)
     return element('p', _inline(quoted), class_='note')
+  if kind == 'fenced':
+    return element('pre', '\n'.join(lines))
   if kind == 'code':
     return element('pre', '\n'.join(line.removeprefix('    ') for line in lines))
   if kind == 'paragraph':

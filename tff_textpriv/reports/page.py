@@ -42,6 +42,7 @@ def render(material: folders.Material) -> str:
   """Makes the page."""
   sections = list(_sections(material))
   title = _title(material)
+  now = datetime.datetime.now()
   style = importlib.resources.files(__package__).joinpath('style.css').read_text()
   head = element(
     'head',
@@ -61,7 +62,7 @@ def render(material: folders.Material) -> str:
     element(
       'header',
       element('h1', title),
-      element('p', _about(material), class_='small'),
+      element('p', f'{material.contents} · {now:%Y-%m-%d %H:%M}', class_='small'),
       contents,
     ),
     element(
@@ -81,19 +82,6 @@ def _title(material: folders.Material) -> str:
     run = material.runs[0]
     return f'{run.name}: {run.algo} on {run.task}'
   return 'Report on private training'
-
-
-def _about(material: folders.Material) -> str:
-  now = datetime.datetime.now().strftime('%Y-%m-%d %H:%M')
-  counts = [
-    f'{number} {name}{"" if number == 1 else "s"}'
-    for name, number in (
-      ('run', len(material.runs)),
-      ('scoreboard', len(material.scoreboards)),
-    )
-    if number
-  ]
-  return f'{", ".join(counts)} · made by tff_textpriv on {now}'
 
 
 def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:

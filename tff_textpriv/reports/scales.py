@@ -71,9 +71,9 @@ def label(value: float) -> str:
 
 
 def _round_step(step: float) -> float:
-  """Returns the next step of the form 1, 2 or 5 times a power of ten."""
+  """Returns the nearest step of the form 1, 2 or 5 times a power of ten."""
   power = 10.0 ** math.floor(math.log10(step))
-  return next(m * power for m in (1, 2, 5, 10) if m * power >= step * (1 - 1e-9))
+  return min((m * power for m in (1, 2, 5, 10)), key=lambda m: abs(math.log(m / step)))
 
 
 def _log_ticks(low: float, high: float, number: int) -> list[float]:

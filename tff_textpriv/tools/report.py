@@ -42,10 +42,7 @@ def main(chosen: ReportSettings) -> int:
     if board.problem:
       print(f'note: {board.name}: {board.problem}')
   size = output.stat().st_size / 1000
-  print(
-    f'written: {output} ({size:,.0f} kB): {len(material.runs)} runs, '
-    f'{len(material.scoreboards)} scoreboards of attacks'
-  )
+  print(f'written: {output} ({size:,.0f} kB): {material.contents}')
   return 0
 
 
