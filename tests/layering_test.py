@@ -27,15 +27,7 @@ _ALLOWED = {
   'runtime': _BASE,
   'reports': {'files', 'settings'},
   'training': _BASE
-  | {
-    'text',
-    'privacy',
-    'models',
-    'datasets',
-    'iterative_processes',
-    'runtime',
-    'reports',
-  },
+  | {'text', 'privacy', 'models', 'datasets', 'iterative_processes', 'runtime'},
 }
 _ALLOWED['attacks'] = _BASE | {
   'text',
@@ -45,7 +37,7 @@ _ALLOWED['attacks'] = _BASE | {
   'aggregators',
   'iterative_processes',
 }
-_ALLOWED['tasks'] = _ALLOWED['training'] | {'training'}
+_ALLOWED['tasks'] = _ALLOWED['training'] | {'training', 'reports'}
 _ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks'}
 _NO_TFF = _BASE | {'text', 'privacy', 'models', 'reports'}
 

@@ -67,6 +67,7 @@ def everything(write_run, write_attack, tmp_path):
       }
     ],
   )
+  (tmp_path / 'sweep_summary.csv').touch()
   (tmp_path / 'sweep_summary.md').write_text(f'# Sweep\n\n{_EVIL}\n')
   return tmp_path
 

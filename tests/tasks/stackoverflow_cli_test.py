@@ -141,9 +141,13 @@ def test_a_run_leaves_a_complete_folder(undisturbed):
   assert card['plan']['rounds_done'] == _ROUNDS
   page = (undisturbed / 'privacy_card.md').read_text()
   assert card['headline'] in page and 'differential privacy' in card['headline']
+  report = (undisturbed / 'report.html').read_text()
+  assert card['headline'] in report and 'Learning curves' in report
   model = tf.keras.models.load_model(undisturbed / 'model.keras')
   logits = model(np.array([[2, 5, 6, 7]], np.int32)).numpy()
   assert logits.shape == (1, 4, 400) and np.isfinite(logits).all()
+  num_weights = sum(weight.size for weight in model.get_weights())
+  assert results['bytes_up_per_client'] == 4 * num_weights
   assert list((undisturbed / 'tokenizers').glob('*.model'))
   assert list((undisturbed / 'tensorboard').glob('events.out.tfevents.*'))
   assert 'TFF ExecutorService' in (undisturbed / 'worker_0.log').read_text()

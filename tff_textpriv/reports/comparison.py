@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -204,8 +205,8 @@ def _common_name(names: Sequence[str]) -> str:
   """Names runs that differ in the seed by what their names have in common."""
   if len(names) == 1:
     return names[0]
-  common = os.path.commonprefix(list(names)).rstrip('=_-. ').removesuffix('seed')
-  return f'{common.rstrip("_-. ") or names[0]} ({len(names)} seeds)'
+  common = re.sub('[_-]?(seed)?=?[0-9]*$', '', os.path.commonprefix(list(names)))
+  return f'{common or names[0]} ({len(names)} seeds)'
 
 
 def _front(

@@ -93,8 +93,7 @@ def _summaries(names: Sequence[str]) -> list[str]:
   return sorted(
     name
     for name in names
-    if name == 'sweep_summary.md'
-    or (name.endswith('.md') and f'{name.removesuffix(".md")}.csv' in names)
+    if name.endswith('.md') and f'{name.removesuffix(".md")}.csv' in names
   )
 
 

@@ -13,7 +13,6 @@ from tff_textpriv import files
 from tff_textpriv.iterative_processes import communication
 from tff_textpriv.privacy import card, local, local_gaussian, plans
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.reports import page
 from tff_textpriv.training import experiment, program
 
 Plan = card.Plan
@@ -73,7 +72,7 @@ def write_results(
   folder: pathlib.Path,
   **more: Any,
 ) -> None:
-  """Writes results.json, model.keras and, of these and all else, report.html.
+  """Writes results.json and model.keras.
 
   Args:
     outcome: How training ended.
@@ -94,7 +93,6 @@ def write_results(
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
   if model is not None:
     model.save(folder / 'model.keras')
-  page.write([folder], folder / 'report.html')
 
 
 def bytes_per_client(process: Any, plan: Plan | None) -> dict[str, int]:
@@ -121,7 +119,7 @@ def say_results(
     )
   print(summary)
   print(f'privacy: {privacy["headline"]}')
-  print(f'written: {folder}/ (report.html, privacy_card.md, results.json, model.keras)')
+  print(f'written: {folder}/ (metrics.csv, results.json, privacy_card.md, model.keras)')
 
 
 def plan_notes(plan: Plan | None, group: str = '') -> list[str]:
