@@ -63,8 +63,8 @@ def _point(number, x, y, is_marked=False):
 
 def test_points_without_a_figure_stand_in_the_lane():
   points = [_point('1', 1.0, 0.5, True), _point('2', None, 0.9), _point('3', None, 0.9)]
-  axes = charts.Axes('T', 'epsilon', 'AUC', log_x=True, lane='no guarantee')
-  picture = charts.scatter_chart(points, axes)
+  axes = charts.Axes('T', 'note', 'epsilon', log_x=True, lane='no guarantee')
+  picture = charts.scatter_chart(points, axes, [0.5, 0.9])
   places = {
     hint: float(x)
     for x, hint in re.findall(r'<circle cx="([\d.]+)".*?<title>hint (\d)', picture)

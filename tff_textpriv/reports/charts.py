@@ -61,11 +61,20 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-  """What is written at the axes, and whether they are logarithmic."""
+  """What is written around a chart, and whether its axes are logarithmic.
+
+  Attributes:
+    title: What is drawn.
+    note: What else is to be known of it.
+    x: The name of the x axis.
+    log_x: Whether the x axis is logarithmic.
+    log_y: Whether the y axis is.
+    lane: The name of the lane of points without a place on the x axis.
+  """
 
   title: str
+  note: str
   x: str
-  y: str
   log_x: bool = False
   log_y: bool = False
   lane: str = ''
@@ -82,13 +91,21 @@ def line_chart(lines: Sequence[Line], axes: Axes) -> Markup:
   return _chart(axes, x, y, [_line(line, x, y) for line in ordered])
 
 
-def scatter_chart(points: Sequence[Point], axes: Axes) -> Markup:
-  """Draws points with their numbers; at least one has a place on the x axis."""
+def scatter_chart(
+  points: Sequence[Point], axes: Axes, all_y: Sequence[float]
+) -> Markup:
+  """Draws points with their numbers.
+
+  Args:
+    points: The points; at least one has a place on the x axis.
+    axes: What is written around them.
+    all_y: The values that the y axis shows, for charts that stand side by side.
+  """
   placed = [point.x for point in points if point.x is not None]
   in_lane = [point for point in points if point.x is None]
   right = _RIGHT - (_LANE + 6 if in_lane else 0)
   x = scales.fit(placed, _LEFT, right, axes.log_x)
-  y = scales.fit([point.y for point in points], _BOTTOM, _TOP, axes.log_y)
+  y = scales.fit(all_y, _BOTTOM - _RADIUS, _TOP + _RADIUS, axes.log_y)
   step = _LANE / (len(in_lane) + 1)
   in_lane_x = itertools.count(_RIGHT - _LANE + step, step)
   places = [
@@ -121,13 +138,13 @@ def _chart(
   grid.append(_text(axes.x, _shown(middle), _HEIGHT - 8, 'middle', 'name'))
   picture = element(
     'svg',
-    element('title', f'{axes.title}: {axes.y} against {axes.x}'),
+    element('title', axes.title),
     *grid,
     *content,
     viewBox=f'0 0 {_WIDTH} {_HEIGHT}',
     role='img',
   )
-  caption = element('figcaption', element('strong', axes.title), ' ', axes.y)
+  caption = element('figcaption', element('strong', axes.title), ' ', axes.note)
   return element('figure', caption, picture)
 
 
@@ -153,7 +170,7 @@ def _lane(label: str) -> Markup:
         'rect', x=left, y=_TOP, width=_LANE, height=_BOTTOM - _TOP, class_='lane'
       ),
       *(
-        _text(word, left + _LANE / 2, _BOTTOM + 14 + 12 * i, 'middle')
+        _text(word, left + _LANE / 2, _BOTTOM + 24 + 13 * i, 'middle')
         for i, word in enumerate(words)
       ),
     ]

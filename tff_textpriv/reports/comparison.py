@@ -82,7 +82,7 @@ class Comparison:
   Attributes:
     title: Task and data.
     runs: The runs, finished or not.
-    utility: The figure that counts; `None` if no run has one.
+    utility: The figure that counts.
     variants: The finished runs, the best first.
     front: The places of the variants that no other one beats in everything.
     criteria: What was compared for the front.
@@ -90,7 +90,7 @@ class Comparison:
 
   title: str
   runs: tuple[runs.Run, ...]
-  utility: Utility | None
+  utility: Utility
   variants: tuple[Variant, ...]
   front: frozenset[int]
   criteria: tuple[str, ...]
@@ -137,9 +137,7 @@ def _compare(
   title: str, group: Sequence[runs.Run], scoreboards: Sequence[attacks.Scoreboard]
 ) -> Comparison:
   finished = [run for run in group if run.is_finished]
-  utility = _choose_utility(finished)
-  if utility is None:
-    return Comparison(title, tuple(group), None, (), frozenset(), ())
+  utility = _choose_utility(group)
   variants = sorted(
     _variants(finished, utility, scoreboards),
     key=lambda variant: variant.utility,
@@ -149,19 +147,21 @@ def _compare(
   return Comparison(title, tuple(group), utility, tuple(variants), front, criteria)
 
 
-def _choose_utility(finished: Sequence[runs.Run]) -> Utility | None:
-  """Returns the figure that most runs have, of several the preferred one."""
+def _choose_utility(group: Sequence[runs.Run]) -> Utility:
+  """Returns the figure that most runs have, of several the preferred one.
 
-  def count(utility: Utility) -> int:
-    return sum(
-      runs.number(run.results.get(utility.column)) is not None for run in finished
-    )
+  Where no run has ended, it is the one that most have followed on validation users.
+  """
+
+  def count(utility: Utility) -> tuple[int, int]:
+    figures = [runs.number(run.results.get(utility.column)) for run in group]
+    followed = sum(bool(run.curves.get(utility.curve)) for run in group)
+    return len(figures) - figures.count(None), followed
 
   # A closed vocabulary's perplexity leaves out the words that it does not know.
-  closed = any(run.config.get('tokenizer') == 'word' for run in finished)
+  closed = any(run.config.get('tokenizer') == 'word' for run in group)
   usable = [one for one in _UTILITIES if not (closed and 'perplexity' in one.column)]
-  best = max(usable, key=count)
-  return best if count(best) else None
+  return max(usable, key=count)
 
 
 def _variants(

@@ -15,7 +15,6 @@ _Figure = Callable[[comparison.Variant], float | None]
 def section(compared: comparison.Comparison) -> Markup:
   """Draws utility against each cost, and sets the same into a table."""
   utility = compared.utility
-  assert utility is not None  # There are variants.
   figures = [
     _epsilon_chart(compared, label)
     for label in dict.fromkeys(
@@ -25,10 +24,8 @@ def section(compared: comparison.Comparison) -> Markup:
     )
   ]
   figures += [
-    _cost_chart(compared, 'bytes', 'bytes sent by a client in a round', _bytes, True),
-    _cost_chart(
-      compared, 'leakage', 'share of tokens found by attacks', _leakage, False
-    ),
+    _cost_chart(compared, 'bytes', 'sent by a client in a round', _bytes, True),
+    _cost_chart(compared, 'leakage', 'share of tokens that attacks found', _leakage),
   ]
   *others, last = compared.criteria
   what = f'{", ".join(others)} and {last}'
@@ -38,8 +35,8 @@ def section(compared: comparison.Comparison) -> Markup:
       element(
         'p',
         f'Ringed points and ● are the Pareto front: no other run is as good in {what}, '
-        f'and better in one. {utility.label}: {utility.direction}. Numbers are those of '
-        'the table.',
+        f'and better in one. {_capital(utility.label)}: {utility.direction}. Numbers are '
+        'those of the table.',
       ),
       element('div', *figures, class_='charts'),
       _legend_of_points(compared),
@@ -85,10 +82,13 @@ def _leakage(variant: comparison.Variant) -> float | None:
   return variant.leakage
 
 
-def _points(compared: comparison.Comparison, figure, shown) -> list[charts.Point]:
-  """Makes a chart's points of the variants that `shown` accepts."""
+def _points(
+  compared: comparison.Comparison,
+  figure: _Figure,
+  is_shown: Callable[[comparison.Variant], bool],
+) -> list[charts.Point]:
+  """Makes a chart's points of the variants that are shown in it."""
   utility = compared.utility
-  assert utility is not None  # There are variants.
   known = [variant.bytes_up for variant in compared.variants if variant.bytes_up]
   return [
     charts.Point(
@@ -102,7 +102,7 @@ def _points(compared: comparison.Comparison, figure, shown) -> list[charts.Point
       f'{utility.shown(variant.utility)}, epsilon {variant.promise.shown}',
     )
     for i, variant in enumerate(compared.variants)
-    if shown(variant)
+    if is_shown(variant)
   ]
 
 
@@ -114,22 +114,6 @@ def _size(bytes_up: float | None, known: Sequence[float]) -> float:
   return _SMALL + (_LARGE - _SMALL) * share
 
 
-def _axes(
-  compared: comparison.Comparison, title: str, x: str, log_x: bool, lane: str
-) -> charts.Axes:
-  utility = compared.utility
-  assert utility is not None  # There are variants.
-  values = [variant.utility for variant in compared.variants]
-  return charts.Axes(
-    title=title,
-    x=x,
-    y=f'{utility.label}, {utility.direction}',
-    log_x=log_x,
-    log_y=not utility.higher_is_better and max(values) > 5 * min(values) > 0,
-    lane=lane,
-  )
-
-
 def _epsilon_chart(compared: comparison.Comparison, label: str) -> Markup:
   """Draws the variants of one promise, with those that have none in a lane."""
   points = _points(
@@ -137,21 +121,46 @@ def _epsilon_chart(compared: comparison.Comparison, label: str) -> Markup:
     lambda variant: variant.promise.epsilon,
     lambda variant: variant.promise.label in (label, promises.NONE.label),
   )
-  name = f'epsilon: {label}'
-  return charts.scatter_chart(
-    points, _axes(compared, 'Epsilon.', name, log_x=True, lane='no guarantee')
+  axes = charts.Axes(
+    f'{_capital(compared.utility.label)} against epsilon:',
+    label.replace('e-', 'e\N{NON-BREAKING HYPHEN}'),
+    'epsilon',
+    log_x=True,
+    log_y=_is_wide(compared),
+    lane='no guarantee',
   )
+  return charts.scatter_chart(points, axes, _utilities(compared))
 
 
-def _cost_chart(compared, title: str, name: str, figure, log_x: bool) -> Markup | None:
+def _cost_chart(
+  compared: comparison.Comparison,
+  name: str,
+  note: str,
+  figure: _Figure,
+  log_x: bool = False,
+) -> Markup | None:
   """Draws utility against a cost of which at least two different values are known."""
   known = {figure(variant) for variant in compared.variants} - {None}
   if len(known) < 2:
     return None
   points = _points(compared, figure, lambda variant: figure(variant) is not None)
-  return charts.scatter_chart(
-    points, _axes(compared, f'{title.capitalize()}.', name, log_x, lane='')
-  )
+  title = f'{_capital(compared.utility.label)} against {name}:'
+  axes = charts.Axes(title, note, name, log_x, log_y=_is_wide(compared))
+  return charts.scatter_chart(points, axes, _utilities(compared))
+
+
+def _utilities(compared: comparison.Comparison) -> list[float]:
+  return [variant.utility for variant in compared.variants]
+
+
+def _is_wide(compared: comparison.Comparison) -> bool:
+  """Tells whether utilities need a logarithmic axis."""
+  values = _utilities(compared)
+  return not compared.utility.higher_is_better and max(values) > 5 * min(values) > 0
+
+
+def _capital(text: str) -> str:
+  return f'{text[0].upper()}{text[1:]}'
 
 
 def _legend_of_points(compared: comparison.Comparison) -> Markup | None:
@@ -160,14 +169,14 @@ def _legend_of_points(compared: comparison.Comparison) -> Markup | None:
     notes.append('larger points send more bytes')
   if any(variant.leakage is not None for variant in compared.variants):
     notes.append(
-      'redder points leak more: the share of tokens that the best of the attacks found in '
-      'what clients of this algorithm send under the same privacy settings (with the '
-      'model, optimizer and batch of the attack)'
+      'the redder a point, the more it leaks (blue ones were not attacked): leakage is '
+      'the share of tokens that the best attack found in what clients of this algorithm '
+      'send under the same privacy settings, with the model, optimizer and batch of the '
+      'attack'
     )
   if not notes:
     return None
-  sentence = '; '.join(notes)
-  return element('p', f'{sentence[0].upper()}{sentence[1:]}.', class_='small')
+  return element('p', ' '.join(f'{_capital(note)}.' for note in notes), class_='small')
 
 
 def _front_table(
@@ -175,7 +184,6 @@ def _front_table(
 ) -> Markup:
   has_leakage = any(variant.leakage is not None for variant in compared.variants)
   header = [
-    '',
     '#',
     'run',
     'algorithm',
@@ -186,8 +194,7 @@ def _front_table(
   ]
   rows = [
     [
-      '●' if i in compared.front else '',
-      i + 1,
+      f'{i + 1} ●' if i in compared.front else i + 1,
       variant.name,
       variant.runs[0].algo,
       _with_spread(variant, utility),
@@ -200,7 +207,7 @@ def _front_table(
   ]
   if has_leakage:
     header.append('leakage')
-  return table(header, rows, numeric=(1, 4, 5, 7, 8))
+  return table(header, rows, numeric=(3, 4, 6, 7))
 
 
 def _with_spread(variant: comparison.Variant, utility: comparison.Utility) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from tff_textpriv import files
 from tff_textpriv.reports import (
-  attack_sections,
+  attack_section,
   comparison,
-  comparison_sections,
+  comparison_section,
   folders,
   front_section,
   run_sections,
@@ -89,12 +89,12 @@ def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:
   compared = comparison.compare(material.runs, material.scoreboards)
   parts = [
     ('Runs', run_sections.overview(material.runs) if material.runs else Markup()),
-    *((one.title, comparison_sections.section(one)) for one in compared),
+    *((one.title, comparison_section.section(one)) for one in compared),
     ('Studies and sweeps', run_sections.summaries(material.summaries)),
     ('Privacy cards', _cards(material, compared)),
     ('Tokenizers', run_sections.tokenizers(material.runs)),
     ('Generated samples', run_sections.samples(material.runs)),
-    ('Attacks', attack_sections.section(material.scoreboards)),
+    ('Attacks', attack_section.section(material.scoreboards)),
   ]
   yield from (part for part in parts if part[1])
 

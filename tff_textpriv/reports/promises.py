@@ -1,6 +1,7 @@
 """What the epsilon of a card promises: only figures of one promise can be compared."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,12 @@ class Promise:
 
   @property
   def shown(self) -> str:
-    """The figure with three digits; `none` without a guarantee."""
-    return 'none' if self.epsilon is None else f'{self.epsilon:,.3g}'
+    """The figure, rounded up as a bound must be; `none` without a guarantee."""
+    if self.epsilon is None:
+      return 'none'
+    digits = 3 if self.epsilon < 100 else 0
+    scale = 10**digits
+    return f'{math.ceil(round(self.epsilon * scale, 6)) / scale:,.{digits}f}'
 
   def is_at_least(self, other: 'Promise') -> bool:
     """Tells whether it is known to promise as much as another one, or more."""

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from tff_textpriv.reports import folders, markdown, promises, runs
 from tff_textpriv.reports.markup import Markup, details, element, join, table
 
+# With more runs, their table is folded.
+_MAX_SHOWN = 24
+
 
 def overview(all_runs: Sequence[runs.Run]) -> Markup:
   """Writes the table of all runs, and what is wrong with some of them."""
@@ -18,9 +21,12 @@ def overview(all_runs: Sequence[runs.Run]) -> Markup:
     for run in all_runs
     if run.problems
   ]
+  found = table(header, rows, numeric=(4,))
+  if len(all_runs) > _MAX_SHOWN:
+    found = details(f'All {len(all_runs)} runs', found)
   return join(
     [
-      table(header, rows, numeric=(4,)),
+      found,
       element('ul', *broken, class_='problems') if broken else Markup(),
     ]
   )
