@@ -16,7 +16,7 @@ def _card(epsilon):
     plan = plans.make_plan(
       settings,
       sampling='poisson',
-      simulated_population=1000,
+      simulated_population=10,  # All take part, which is accounted at once.
       simulated_cohort=10,
       rounds=4,
     )

@@ -1,7 +1,7 @@
 """Markup: whatever is not markup is escaped."""
 
 from tff_textpriv.reports import markdown
-from tff_textpriv.reports.markup import Markup, element, table
+from tff_textpriv.reports.markup import Markup, element, join, table
 
 _EVIL = '<script>alert("x")</script>'
 
@@ -11,6 +11,10 @@ def test_text_and_attributes_are_escaped_and_markup_is_not():
   assert inner == '<b>&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;</b>'
   outer = element('p', inner, None, 3, class_='a', title='"><i>', open=True)
   assert outer == f'<p class="a" title="&quot;&gt;&lt;i&gt;" open>{inner}3</p>'
+
+
+def test_nothing_is_not_a_word():
+  assert element('p', None, join([None, 'a', None])) == '<p>a</p>'
 
 
 def test_joined_markup_is_not_markup_by_accident():

@@ -84,7 +84,7 @@ def read(folder: pathlib.Path, name: str) -> Scoreboard:
   content = runs.read_object(folder / 'attack.json', problems)
   if content is None:
     problems.append('it has no attack.json; repeating the attack writes one')
-  if not content:
+  if content is None or problems:
     return Scoreboard(folder, name, problem=problems[0])
   try:
     return Scoreboard(

@@ -5,7 +5,6 @@ import os
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.reports import attacks, promises, runs
@@ -109,7 +108,9 @@ def shown_setting(run: runs.Run, name: str) -> str:
   if name not in run.config:
     return '–'
   value = run.config[name]
-  return 'not set' if value is None else settings_lib.format_value(value)
+  if value is None:
+    return 'not set'
+  return settings_lib.format_value(value) or 'empty'
 
 
 def compare(
@@ -221,12 +222,10 @@ def _front(
     utility.label: lambda a, b: utility.is_as_good(a.utility, b.utility),
     'epsilon (of the same promise)': lambda a, b: a.promise.is_at_least(b.promise),
   }
-  for label, figure in (
-    ('bytes sent', _bytes_up),
-    ('leakage', _leakage),
-  ):
-    if all(figure(variant) is not None for variant in variants):
-      criteria[label] = lambda a, b, figure=figure: figure(a) <= figure(b)
+  if all(variant.bytes_up is not None for variant in variants):
+    criteria['bytes sent'] = lambda a, b: (a.bytes_up or 0) <= (b.bytes_up or 0)
+  if all(variant.leakage is not None for variant in variants):
+    criteria['leakage'] = lambda a, b: (a.leakage or 0) <= (b.leakage or 0)
 
   def beats(a: Variant, b: Variant) -> bool:
     return all(c(a, b) for c in criteria.values()) and not all(
@@ -239,11 +238,3 @@ def _front(
     if not any(beats(other, variant) for other in variants)
   )
   return front, tuple(criteria)
-
-
-def _bytes_up(variant: Variant) -> Any:
-  return variant.bytes_up
-
-
-def _leakage(variant: Variant) -> Any:
-  return variant.leakage

@@ -1,6 +1,14 @@
 """The part of a report in which runs on the same data are compared."""
 
-from tff_textpriv.reports import comparison, curve_section, front_section, runs
+from collections.abc import Mapping, Sequence
+
+from tff_textpriv.reports import (
+  comparison,
+  curve_section,
+  front_section,
+  promises,
+  runs,
+)
 from tff_textpriv.reports.markup import Markup, details, element, join, table
 
 
@@ -22,18 +30,42 @@ def _figures(compared: comparison.Comparison) -> Markup:
   if not finished:
     return Markup()
   columns = dict.fromkeys(column for run in finished for column in run.results)
-  rows = [[run.name, *(_figure(run, column) for column in columns)] for run in finished]
-  header = ['run', *(column.replace('_', ' ') for column in columns)]
-  return details('All figures', table(header, rows, numeric=range(1, len(header))))
+  cells = {
+    column.replace('_', ' '): [_figure(run, column) for run in finished]
+    for column in columns
+  }
+  return details('All figures', _by_run(finished, cells, is_numeric=True))
+
+
+def _by_run(
+  shown: Sequence[runs.Run],
+  cells: Mapping[str, Sequence[str]],
+  is_numeric: bool = False,
+) -> Markup:
+  """Makes a table of what there is of each run; its longer side goes down the page.
+
+  Args:
+    shown: The runs.
+    cells: By name, the texts of all runs.
+    is_numeric: Whether the texts are figures.
+  """
+  names = [run.name for run in shown]
+  if len(cells) > len(shown):
+    header = ['', *names]
+    rows = [[name, *texts] for name, texts in cells.items()]
+  else:
+    header = ['run', *cells]
+    rows = [list(row) for row in zip(names, *cells.values(), strict=True)]
+  return table(header, rows, numeric=range(1, len(header)) if is_numeric else ())
 
 
 def _figure(run: runs.Run, column: str) -> str:
   if column not in run.results:
     return '–'
   value = run.results[column]
-  if column == 'epsilon' and value is None:
-    return 'none'
   known = runs.number(value)
+  if column == 'epsilon':
+    return promises.shown(known)
   if known is None:
     return '–' if value is None else str(value)
   return f'{known:,.0f}' if known.is_integer() else f'{known:,.5g}'
@@ -44,14 +76,14 @@ def _settings(compared: comparison.Comparison) -> Markup:
   differing = compared.differing
   parts = []
   if differing:
-    rows = [
-      [run.name, *(comparison.shown_setting(run, name) for name in differing)]
-      for run in compared.runs
-    ]
+    cells = {
+      name: [comparison.shown_setting(run, name) for run in compared.runs]
+      for name in differing
+    }
     parts += [
       element('h3', 'Settings that differ'),
       element('p', 'A dash: the algorithm has no such setting.', class_='small'),
-      table(['run', *differing], rows),
+      _by_run(compared.runs, cells),
     ]
   same = [name for name in compared.runs[0].config if name not in differing]
   title = f'{len(same)} settings that all runs share' if differing else 'Settings'

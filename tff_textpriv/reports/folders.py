@@ -37,7 +37,9 @@ class Material:
       (len(self.scoreboards), 'scoreboard', ' of attacks'),
     )
     return ', '.join(
-      f'{number} {name}{"" if number == 1 else "s"}{of}' for number, name, of in counts
+      f'{number} {name}{"" if number == 1 else "s"}{of}'
+      for number, name, of in counts
+      if number
     )
 
 

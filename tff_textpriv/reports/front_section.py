@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tff_textpriv.reports import charts, comparison, promises
-from tff_textpriv.reports.markup import Markup, element, join, table
+from tff_textpriv.reports.markup import Markup, details, element, join, table
 
 # The smallest and the largest area of a point, for the fewest and the most bytes.
 _SMALL, _LARGE = 0.6, 2.6
@@ -15,15 +15,13 @@ _Figure = Callable[[comparison.Variant], float | None]
 def section(compared: comparison.Comparison) -> Markup:
   """Draws utility against each cost, and sets the same into a table."""
   utility = compared.utility
+  labels = dict.fromkeys(
+    variant.promise.label
+    for variant in compared.variants
+    if variant.promise.epsilon is not None
+  )
   figures = [
-    _epsilon_chart(compared, label)
-    for label in dict.fromkeys(
-      variant.promise.label
-      for variant in compared.variants
-      if variant.promise.epsilon is not None
-    )
-  ]
-  figures += [
+    *(_epsilon_chart(compared, label) for label in labels),
     _cost_chart(compared, 'bytes', 'sent by a client in a round', _bytes, True),
     _cost_chart(compared, 'leakage', 'share of tokens that attacks found', _leakage),
   ]
@@ -38,6 +36,7 @@ def section(compared: comparison.Comparison) -> Markup:
         f'and better in one. {_capital(utility.label)}: {utility.direction}. Numbers are '
         'those of the table.',
       ),
+      _explanations(compared),
       element('div', *figures, class_='charts'),
       _legend_of_points(compared),
       _front_table(compared, utility),
@@ -45,33 +44,24 @@ def section(compared: comparison.Comparison) -> Markup:
   )
 
 
-def explanations(compared: Sequence[comparison.Comparison]) -> Markup:
-  """Says once what each kind of epsilon in the report promises."""
+def _explanations(compared: comparison.Comparison) -> Markup:
+  """Says what each kind of epsilon in the charts promises."""
   found = {
     variant.promise.label: variant.promise.explanation
-    for one in compared
-    for variant in one.variants
+    for variant in compared.variants
     if variant.promise.epsilon is not None
   }
   if not found:
-    return element('p', 'No finished run here has a formal guarantee.')
-  return join(
-    [
-      element(
-        'p',
-        'Epsilons are compared only within one promise. Smaller is stronger.'
-        if len(found) > 1
-        else 'What epsilon is of. Smaller is stronger.',
-      ),
-      element(
-        'dl',
-        *(
-          join([element('dt', label), element('dd', sentence)])
-          for label, sentence in found.items()
-        ),
-      ),
-    ]
+    return element('p', 'None of these runs has a formal guarantee.')
+  title = 'What epsilon promises here; smaller is stronger.'
+  if len(found) > 1:
+    title = 'What the epsilons promise. Those of different promises are not compared.'
+  terms = (
+    part
+    for label, sentence in found.items()
+    for part in (element('dt', label), element('dd', sentence))
   )
+  return details(title, element('dl', *terms), is_open=True)
 
 
 def _bytes(variant: comparison.Variant) -> float | None:

@@ -20,8 +20,8 @@ def escape(content: Any) -> Markup:
 
 
 def join(parts: Iterable[Any], separator: str = '') -> Markup:
-  """Puts parts one after the other; those that are no markup are escaped."""
-  return Markup(separator.join(escape(part) for part in parts))
+  """Puts parts one after the other: markup as it is, text escaped, `None` not at all."""
+  return Markup(separator.join(escape(part) for part in parts if part is not None))
 
 
 def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
@@ -41,8 +41,7 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
   )
   if name in _VOID:
     return Markup(f'<{name}{shown}>')
-  content = join(child for child in children if child is not None)
-  return Markup(f'<{name}{shown}>{content}</{name}>')
+  return Markup(f'<{name}{shown}>{join(children)}</{name}>')
 
 
 def table(

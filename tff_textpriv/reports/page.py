@@ -11,10 +11,9 @@ from tff_textpriv.reports import (
   comparison,
   comparison_section,
   folders,
-  front_section,
   run_sections,
 )
-from tff_textpriv.reports.markup import Markup, element, join
+from tff_textpriv.reports.markup import Markup, element
 
 # Nothing is loaded from anywhere, and no script runs, whatever the page may hold.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -91,19 +90,12 @@ def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:
     ('Runs', run_sections.overview(material.runs) if material.runs else Markup()),
     *((one.title, comparison_section.section(one)) for one in compared),
     ('Studies and sweeps', run_sections.summaries(material.summaries)),
-    ('Privacy cards', _cards(material, compared)),
+    ('Privacy cards', run_sections.cards(material.runs)),
     ('Tokenizers', run_sections.tokenizers(material.runs)),
     ('Generated samples', run_sections.samples(material.runs)),
     ('Attacks', attack_section.section(material.scoreboards)),
   ]
   yield from (part for part in parts if part[1])
-
-
-def _cards(
-  material: folders.Material, compared: Sequence[comparison.Comparison]
-) -> Markup:
-  found = run_sections.cards(material.runs)
-  return join([front_section.explanations(compared), found]) if found else found
 
 
 def _what_is_private(material: folders.Material) -> Markup:

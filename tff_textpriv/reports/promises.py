@@ -29,12 +29,8 @@ class Promise:
 
   @property
   def shown(self) -> str:
-    """The figure, rounded up as a bound must be; `none` without a guarantee."""
-    if self.epsilon is None:
-      return 'none'
-    digits = 3 if self.epsilon < 100 else 0
-    scale = 10**digits
-    return f'{math.ceil(round(self.epsilon * scale, 6)) / scale:,.{digits}f}'
+    """The figure as it is shown."""
+    return shown(self.epsilon)
 
   def is_at_least(self, other: 'Promise') -> bool:
     """Tells whether it is known to promise as much as another one, or more."""
@@ -43,6 +39,15 @@ class Promise:
     if self.epsilon is None or self.label != other.label:
       return False
     return self.epsilon <= other.epsilon
+
+
+def shown(epsilon: float | None) -> str:
+  """Writes an epsilon, rounded up as a bound must be; `none` without a guarantee."""
+  if epsilon is None:
+    return 'none'
+  digits = 3 if epsilon < 100 else 0
+  scale = 10**digits
+  return f'{math.ceil(round(epsilon * scale, 6)) / scale:,.{digits}f}'
 
 
 NONE = Promise(None, 'no formal guarantee', 'Nothing is promised.')
@@ -59,7 +64,7 @@ def read(card: Mapping[str, Any] | None) -> Promise:
     return Promise(
       epsilon, f'local, a user’s whole run, {delta}', _local_explanation(plan)
     )
-  relation = _RELATIONS.get(plan['neighbouring_relation'], 'neighbouring data')
+  relation = _RELATIONS.get(str(plan['neighbouring_relation']), 'neighbouring data')
   parts = ['central', relation]
   explanation = (
     f'Central: {relation} changes the probability of whatever is released by a factor of '
@@ -69,8 +74,7 @@ def read(card: Mapping[str, Any] | None) -> Promise:
     parts.append('accounted deployment')
     explanation += ' The figure is that of a deployment of the accounted size, not of the simulation.'
   entries = card.get('ledger')
-  kinds = [entry.get('kind') for entry in entries] if isinstance(entries, list) else []
-  if 'local' in kinds:
+  if isinstance(entries, list) and any(_is_local(entry) for entry in entries):
     parts.append('with local reports')
     explanation += ' What users reported locally for the tokenizer has been added.'
   return Promise(epsilon, ', '.join([*parts, delta]), explanation)
@@ -88,6 +92,10 @@ def _local_explanation(plan: Any) -> str:
       'figure and is not compared with these.'
     )
   return explanation
+
+
+def _is_local(entry: Any) -> bool:
+  return isinstance(entry, Mapping) and entry.get('kind') == 'local'
 
 
 def _sizes(plan: Mapping[str, Any], which: str) -> tuple[Any, Any]:
