@@ -137,6 +137,12 @@ def test_runs_that_have_not_ended_have_curves(write_run, tmp_path):
   assert 'Validation AUC' in text and 'Training loss' in text
 
 
+def test_a_figure_of_the_test_alone_has_the_curve_of_another(write_run, tmp_path):
+  write_run('a', auc=None, test_local_accuracy=0.5)
+  _, checker = _check(tmp_path)
+  assert 'Validation AUC' in ''.join(checker.text)
+
+
 def test_a_large_sweep_is_light_and_quick(write_run, tmp_path):
   rng = random.Random(0)
   rows = ''.join(f'{i},{rng.random()},{rng.random()}\n' for i in range(1, 2001))

@@ -37,8 +37,8 @@ class Utility:
     return value >= other if self.higher_is_better else value <= other
 
 
-# In the order in which they are preferred.
-_UTILITIES = (
+# The figures that count, in the order in which they are preferred.
+UTILITIES = (
   Utility('test_auc', 'AUC', True),
   Utility('test_accuracy', 'accuracy', True),
   Utility('test_global_accuracy', 'global accuracy', True),
@@ -161,7 +161,7 @@ def _choose_utility(group: Sequence[runs.Run]) -> Utility:
 
   # A closed vocabulary's perplexity leaves out the words that it does not know.
   closed = any(run.config.get('tokenizer') == 'word' for run in group)
-  usable = [one for one in _UTILITIES if not (closed and 'perplexity' in one.column)]
+  usable = [one for one in UTILITIES if not (closed and 'perplexity' in one.column)]
   return max(usable, key=count)
 
 

@@ -17,7 +17,7 @@ class _Series:
 
 def section(compared: comparison.Comparison) -> Markup:
   """Draws the curves of all runs that have measured something."""
-  utility = compared.utility
+  utility = _followed(compared)
   drawn = [
     (utility.curve, f'Validation {utility.label}:', not utility.higher_is_better),
     ('train_loss', 'Training loss:', False),
@@ -44,6 +44,22 @@ def section(compared: comparison.Comparison) -> Markup:
       element('div', *figures, class_='charts'),
       _legend(all_series),
     ]
+  )
+
+
+def _followed(compared: comparison.Comparison) -> comparison.Utility:
+  """Returns what runs followed on validation users: the figure that counts, or another.
+
+  Some figures are known of the test alone, since they take long.
+  """
+  candidates = (compared.utility, *comparison.UTILITIES)
+  return next(
+    (
+      one
+      for one in candidates
+      if any(run.curves.get(one.curve) for run in compared.runs)
+    ),
+    compared.utility,
   )
 
 
