@@ -2,6 +2,7 @@
 
 import html
 import html.parser
+import json
 import random
 import time
 
@@ -113,6 +114,27 @@ def test_the_page_loads_nothing(everything):
   }
   assert 'url(' not in content and '@import' not in content
   assert "default-src 'none'" in html.unescape(content)
+
+
+@pytest.mark.parametrize('odd', [None, 3, -1e400, 'text', [], [None], {}, {'a': [1]}])
+@pytest.mark.parametrize(
+  'file', ['config.json', 'results.json', 'privacy_card.json', 'attack.json']
+)
+def test_no_content_stops_a_report(write_run, write_attack, tmp_path, file, odd):
+  write_run('one')
+  folder = write_run('two', epsilon=1)
+  if file == 'attack.json':
+    folder = write_attack({'fed_avg': [0.5]}, cases=[{'texts': [], 'found': []}])
+  content = json.loads((folder / file).read_text())
+  for key in content:
+    (folder / file).write_text(json.dumps({**content, key: odd}))
+    _check(tmp_path)
+
+
+def test_a_page_that_cannot_be_written_is_a_sentence(write_run, tmp_path):
+  folder = write_run('one')
+  with pytest.raises(folders.ReportError, match='cannot write .*: Is a directory'):
+    page.write([folder], tmp_path)
 
 
 def test_a_single_run_has_its_card_open_and_no_front(write_run, tmp_path):

@@ -84,6 +84,14 @@ def test_folders_are_searched_and_nothing_is_found_twice(
   assert [(page.name, page.text) for page in found.summaries] == [('study', '# Table')]
 
 
+def test_a_summary_that_cannot_be_read_says_so(write_run, tmp_path):
+  write_run('study/a')
+  (tmp_path / 'study' / 'table.md').write_bytes(b'\xff')
+  (tmp_path / 'study' / 'table.csv').touch()
+  (page,) = folders.search([tmp_path]).summaries
+  assert page.text.startswith('table.md cannot be read')
+
+
 def test_a_missing_or_empty_folder_is_refused(tmp_path):
   with pytest.raises(folders.ReportError, match='nowhere: there is no such folder'):
     folders.search([pathlib.Path('nowhere')])

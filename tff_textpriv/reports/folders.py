@@ -10,7 +10,7 @@ from tff_textpriv.reports import attacks, runs
 
 
 class ReportError(ValueError):
-  """There is nothing to report on."""
+  """A report cannot be made, or not be written."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +83,14 @@ def search(folders: Sequence[pathlib.Path]) -> Material:
   return Material(
     tuple(runs.read(path, shown[path]) for path in found_runs),
     tuple(attacks.read(path, shown[path]) for path in found_attacks),
-    tuple(
-      Summary(page.parent.name, page.read_text(encoding='utf-8', errors='replace'))
-      for page in found_pages
-    ),
+    tuple(_read_summary(page) for page in found_pages),
   )
+
+
+def _read_summary(page: pathlib.Path) -> Summary:
+  problems: list[str] = []
+  text = runs.read_text(page, problems)
+  return Summary(page.parent.name, text or '\n'.join(problems))
 
 
 def _summaries(names: Sequence[str]) -> list[str]:

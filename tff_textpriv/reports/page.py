@@ -30,10 +30,13 @@ def write(searched: Sequence[pathlib.Path], output: pathlib.Path) -> folders.Mat
     What was found.
 
   Raises:
-    ReportError: If there is nothing to report on.
+    ReportError: If there is nothing to report on, or the file cannot be written.
   """
   material = folders.search(searched)
-  files.write_atomically(output, render(material))
+  try:
+    files.write_atomically(output, render(material))
+  except OSError as error:
+    raise folders.ReportError(f'cannot write {output}: {error.strerror}') from error
   return material
 
 

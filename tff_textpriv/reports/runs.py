@@ -109,8 +109,8 @@ def read(folder: pathlib.Path, name: str) -> Run:
     results=results or {},
     curves=curves,
     card=card or None,
-    card_text=_read_text(folder / 'privacy_card.md', problems),
-    lineage=_read_text(folder / 'tokenizer_lineage.md', problems),
+    card_text=read_text(folder / 'privacy_card.md', problems),
+    lineage=read_text(folder / 'tokenizer_lineage.md', problems),
     samples=_read_samples(folder / 'samples', problems),
     problems=(),
   )
@@ -160,7 +160,8 @@ def _read_curves(file: pathlib.Path, problems: list[str]) -> dict[str, Curve]:
   return curves
 
 
-def _read_text(file: pathlib.Path, problems: list[str]) -> str:
+def read_text(file: pathlib.Path, problems: list[str]) -> str:
+  """Reads a text; an empty one if there is none or it is broken."""
   try:
     return file.read_text(encoding='utf-8')
   except FileNotFoundError:
