@@ -26,7 +26,7 @@ setuptools.setup(
   long_description_content_type='text/markdown',
   license='Apache-2.0',
   packages=setuptools.find_packages(include=['tff_textpriv', 'tff_textpriv.*']),
-  package_data={'tff_textpriv': ['py.typed']},
+  package_data={'tff_textpriv': ['py.typed'], 'tff_textpriv.reports': ['style.css']},
   # The engine (TFF 0.87.0) has wheels for 3.9 to 3.11; the lock is made for 3.11.
   python_requires='>=3.11,<3.12',
   install_requires=[

@@ -25,6 +25,7 @@ _ALLOWED = {
   'aggregators': _BASE | {'privacy'},
   'iterative_processes': _BASE | {'text', 'privacy', 'models', 'aggregators'},
   'runtime': _BASE,
+  'reports': {'files', 'settings'},
   'training': _BASE
   | {'text', 'privacy', 'models', 'datasets', 'iterative_processes', 'runtime'},
 }
@@ -36,9 +37,9 @@ _ALLOWED['attacks'] = _BASE | {
   'aggregators',
   'iterative_processes',
 }
-_ALLOWED['tasks'] = _ALLOWED['training'] | {'training'}
+_ALLOWED['tasks'] = _ALLOWED['training'] | {'training', 'reports'}
 _ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks'}
-_NO_TFF = _BASE | {'text', 'privacy', 'models'}
+_NO_TFF = _BASE | {'text', 'privacy', 'models', 'reports'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))
 

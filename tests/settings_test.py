@@ -54,6 +54,52 @@ def test_a_stray_argument_is_refused():
     _parse('oops')
 
 
+@dataclasses.dataclass(frozen=True)
+class _Positional(settings.Settings):
+  run: str = setting(settings.REQUIRED, 'A run.', positional=True)
+  words: tuple[str, ...] = setting((), 'Words.', positional=True)
+  rate: float = setting(0.5, 'A rate.')
+
+
+def _parse_positional(*argv):
+  groups = [flags.Group('Example', _Positional)]
+  return flags.make(_Positional, flags.parse(argv, groups))
+
+
+def test_arguments_without_a_name_go_to_positional_settings_in_order():
+  assert _parse_positional('a,b', 'c', '--rate=1', 'd e') == _Positional(
+    'a,b', ('c', 'd e'), 1.0
+  )
+  assert _parse_positional('--', '--rate=1') == _Positional('--rate=1')
+
+
+def test_a_missing_argument_is_named_and_a_positional_one_is_no_flag():
+  with pytest.raises(flags.UsageError, match='<run> is missing: A run.'):
+    _parse_positional('--rate=1')
+  with pytest.raises(flags.UsageError, match='run'):
+    _parse_positional('--run=a')
+
+
+def test_an_argument_too_many_is_refused():
+  @dataclasses.dataclass(frozen=True)
+  class One(settings.Settings):
+    run: str = setting('runs', 'A run.', positional=True)
+
+  assert flags.parse([], [flags.Group('One', One)]) == {}
+  with pytest.raises(flags.UsageError, match="'b' is one argument too many"):
+    flags.parse(['a', 'b'], [flags.Group('One', One)])
+
+
+def test_usage_and_help_name_positional_arguments(capsys):
+  with pytest.raises(SystemExit), pytest.MonkeyPatch.context() as patch:
+    patch.setattr('sys.argv', ['tool', '--help'])
+    flags.run(lambda chosen: None, _Positional, 'What it does.')
+  page = capsys.readouterr().out
+  assert '<run> <words...> [--flag=value ...]\n' in page
+  assert '  <run>\n      A run. (must be given)\n' in page
+  assert '  --rate\n' in page
+
+
 def test_help_names_every_flag_with_range_and_default():
   page = flags.format_help('prog', 'What it does.', [flags.Group('G', _Example)])
   assert '--rate' in page and '(a number > 0 and <= 1; default: 0.5)' in page

@@ -2,7 +2,8 @@
 
 Every field of a `Settings` class becomes a flag of the same name. Fields of the
 same name in several groups (all algorithms have a client learning rate) share
-one flag; each group keeps its own default and range.
+one flag; each group keeps its own default and range. A field that is declared
+`positional` is not a flag: it takes the arguments without a name, in order.
 """
 
 import dataclasses
@@ -51,42 +52,49 @@ def expand_flagfiles(argv: Sequence[str]) -> list[str]:
     raise UsageError(str(error)) from error
 
 
-def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, str]:
+def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
   """Reads the flags that were given on a command line, not yet converted.
+
+  Flags and arguments without a name may be mixed; `--` ends the flags.
 
   Args:
     argv: The arguments, without the program's name. `--flagfile=F` is absl's.
     groups: Every group whose flags are known.
 
   Returns:
-    A map from the names of the flags that were given to their texts.
+    A map from the names of the settings that were given to their texts; a positional
+    list is a tuple of texts.
 
   Raises:
     HelpRequested: If help is asked for.
-    UsageError: For an unknown flag, a flag without value or a stray argument.
+    UsageError: For an unknown flag, a flag without value, a stray argument or a
+      missing one.
   """
   if any(argument in _HELP_FLAGS for argument in argv):
     raise HelpRequested()
   values = absl_flags.FlagValues()
-  for field in _unique_fields(groups):
+  values.set_gnu_getopt()
+  fields = _unique_fields(groups)
+  for field in fields:
+    if field.metadata['positional']:
+      continue
     define = (
       absl_flags.DEFINE_boolean if _is_switch(field) else absl_flags.DEFINE_string
     )
     define(field.name, None, field.metadata['help'], flag_values=values)
   try:
-    stray = values(['program', *argv])[1:]
+    arguments = values(['program', *argv])[1:]
   except absl_flags.Error as error:
     raise UsageError(str(error)) from error
-  if stray:
-    raise UsageError(f'{stray[0]!r} is not a flag; flags look like --name=value')
-  return {
+  given = {
     name: settings_lib.format_value(values[name].value)
     for name in values
     if values[name].present
   }
+  return given | _assign(arguments, _positionals(fields))
 
 
-def make(cls: type[_SettingsT], given: Mapping[str, str]) -> _SettingsT:
+def make(cls: type[_SettingsT], given: Mapping[str, Any]) -> _SettingsT:
   """Makes settings of class `cls` from the given flags; the rest are defaults."""
   return cls(
     **{
@@ -109,14 +117,9 @@ def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
       continue
     lines += ['', f'{group.title}:']
     for field in group.fields():
-      name = f'--[no]{field.name}' if _is_switch(field) else f'--{field.name}'
-      default = (
-        'not set' if field.default is None else settings_lib.format_value(field.default)
-      )
-      facts = f'({settings_lib.allowed_range(field)}; default: {default})'
-      lines.append(f'  {name}')
+      lines.append(f'  {_shown_name(field)}')
       lines += textwrap.wrap(
-        f'{field.metadata["help"]} {facts}',
+        f'{field.metadata["help"]} ({_facts(field)})',
         _HELP_WIDTH,
         initial_indent=' ' * 6,
         subsequent_indent=' ' * 6,
@@ -129,7 +132,7 @@ def run(
   settings_class: type[_SettingsT],
   description: str,
 ) -> NoReturn:
-  """Runs a tool whose flags are the fields of one settings class, and exits.
+  """Runs a tool whose arguments are the fields of one settings class, and exits.
 
   Args:
     main: The tool; returns its exit code (`None` means 0).
@@ -137,8 +140,11 @@ def run(
     description: What the tool does, for `--help`.
   """
   spec = sys.modules['__main__'].__spec__
-  usage = f'python -m {spec.name if spec else sys.argv[0]} [--flag=value ...]'
   groups = [Group('Flags', settings_class)]
+  shown = [_shown_name(field) for field in _positionals(_unique_fields(groups))]
+  usage = ' '.join(
+    ['python -m', spec.name if spec else sys.argv[0], *shown, '[--flag=value ...]']
+  )
 
   def parse_and_run() -> int | None:
     return main(make(settings_class, parse(sys.argv[1:], groups)))
@@ -182,13 +188,63 @@ def _unique_fields(groups: Sequence[Group]) -> list[dataclasses.Field]:
   return list(by_name.values())
 
 
+def _positionals(fields: Sequence[dataclasses.Field]) -> list[dataclasses.Field]:
+  """Returns the fields that take arguments without a name, in their order."""
+  return [field for field in fields if field.metadata['positional']]
+
+
+def _assign(
+  arguments: Sequence[str], fields: Sequence[dataclasses.Field]
+) -> dict[str, str | tuple[str, ...]]:
+  """Deals the arguments without a name to the fields; a list takes all that are left."""
+  given: dict[str, str | tuple[str, ...]] = {}
+  left = list(arguments)
+  for field in fields:
+    if not left:
+      if field.default is settings_lib.REQUIRED:
+        raise UsageError(f'{_shown_name(field)} is missing: {field.metadata["help"]}')
+    elif settings_lib.value_type(field)[1]:
+      given[field.name] = tuple(left)
+      left = []
+    else:
+      given[field.name] = left.pop(0)
+  if left and fields:
+    raise UsageError(f'{left[0]!r} is one argument too many')
+  if left:
+    raise UsageError(f'{left[0]!r} is not a flag; flags look like --name=value')
+  return given
+
+
+def _shown_name(field: dataclasses.Field) -> str:
+  """Writes a field's name as it stands in the usage and in the help."""
+  if field.metadata['positional']:
+    return f'<{field.name}{"..." if settings_lib.value_type(field)[1] else ""}>'
+  return f'--[no]{field.name}' if _is_switch(field) else f'--{field.name}'
+
+
+def _facts(field: dataclasses.Field) -> str:
+  """Writes what a field may be, and what it is if it is not given."""
+  if field.default is settings_lib.REQUIRED:
+    default = 'must be given'
+  elif field.default is None:
+    default = 'default: not set'
+  else:
+    default = f'default: {settings_lib.format_value(field.default)}'
+  if field.metadata['positional']:
+    return default
+  return f'{settings_lib.allowed_range(field)}; {default}'
+
+
 def _is_switch(field: dataclasses.Field) -> bool:
   """Tells whether a field is a single boolean."""
   return settings_lib.value_type(field) == (bool, False)
 
 
-def _convert(field: dataclasses.Field, text: str) -> Any:
+def _convert(field: dataclasses.Field, text: str | tuple[str, ...]) -> Any:
   """Converts a flag's text to its field's type."""
+  if field.metadata['positional']:
+    return text
+  assert isinstance(text, str)  # Only a positional list is a tuple.
   element_type, is_list = settings_lib.value_type(field)
   elements = [part.strip() for part in text.split(',')] if is_list else [text]
   if element_type is bool:

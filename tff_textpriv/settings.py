@@ -12,6 +12,9 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
+# The default of a setting that has none: it must be given.
+REQUIRED: Any = dataclasses.MISSING
+
 
 class SettingsError(ValueError):
   """A setting has a value that cannot be used; the message names its flag."""
@@ -36,17 +39,21 @@ def setting(
   high: float | None = None,
   below: float | None = None,
   choices: Sequence[str] | None = None,
+  positional: bool = False,
 ) -> Any:
   """Declares one setting: a dataclass field with its help and allowed range.
 
   Args:
-    default: The value when the flag is not given; `None` means "not set".
+    default: The value when the flag is not given; `None` means "not set", `REQUIRED`
+      that it must be given.
     help_text: What the setting does, for `--help`.
     low: The smallest allowed number.
     above: A number that the value must exceed.
     high: The largest allowed number.
     below: A number that the value must stay under.
     choices: The allowed strings.
+    positional: Whether it is an argument without a name, a `str` or, as the last one,
+      a `tuple[str, ...]`, instead of a flag.
 
   Returns:
     A `dataclasses.field` that carries the above as metadata.
@@ -58,6 +65,7 @@ def setting(
       'help': help_text,
       'limits': {key: bound for key, bound in limits.items() if bound is not None},
       'choices': tuple(choices) if choices is not None else None,
+      'positional': positional,
     },
   )
 

@@ -156,6 +156,7 @@ def test_results_tell_the_communication(whole):
   assert results['bytes_up_per_client'] == 4 * shared
   model = tf.keras.models.load_model(whole / 'model.keras')
   assert model.input_shape == (None, None, 32)
+  assert f'{4 * shared:,}' in (whole / 'report.html').read_text()
 
 
 @pytest.mark.slow

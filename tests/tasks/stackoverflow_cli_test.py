@@ -18,7 +18,7 @@ import tensorflow as tf
 from tff_textpriv.datasets import clients, embedded
 from tff_textpriv.datasets import stackoverflow as stackoverflow_format
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.training import language_modeling, output
+from tff_textpriv.training import output
 
 _MODULE = 'tff_textpriv.tasks.stackoverflow'
 _ROUNDS = 8
@@ -50,7 +50,7 @@ def _where(folder: pathlib.Path) -> tuple[str, str, str]:
 def _run(folder: pathlib.Path, *given: str) -> int:
   """Runs an experiment in this process."""
   experiment = base.parse(stackoverflow.TASK, [*given, *_where(folder)])
-  return language_modeling.run(experiment)
+  return base.run(experiment)
 
 
 def _rows(folder: pathlib.Path) -> list[dict[str, str]]:
@@ -141,9 +141,14 @@ def test_a_run_leaves_a_complete_folder(undisturbed):
   assert card['plan']['rounds_done'] == _ROUNDS
   page = (undisturbed / 'privacy_card.md').read_text()
   assert card['headline'] in page and 'differential privacy' in card['headline']
+  report = (undisturbed / 'report.html').read_text()
+  assert card['headline'] in report and 'Learning curves' in report
   model = tf.keras.models.load_model(undisturbed / 'model.keras')
   logits = model(np.array([[2, 5, 6, 7]], np.int32)).numpy()
   assert logits.shape == (1, 4, 400) and np.isfinite(logits).all()
+  # The Keras model has the tied table of embeddings, 400 x 64, twice.
+  num_weights = sum(weight.size for weight in model.get_weights()) - 400 * 64
+  assert results['bytes_up_per_client'] == 4 * num_weights
   assert list((undisturbed / 'tokenizers').glob('*.model'))
   assert list((undisturbed / 'tensorboard').glob('events.out.tfevents.*'))
   assert 'TFF ExecutorService' in (undisturbed / 'worker_0.log').read_text()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tff_textpriv.reports import attacks
 from tff_textpriv.settings import SettingsError
 from tff_textpriv.tools import attack
 
@@ -63,6 +64,15 @@ def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
   assert '**true text**' in report
   assert 'fed_avg, rows (-)' in report
   assert (tmp_path / 'agnews' / 'attack.png').exists()
+  board = attacks.read(tmp_path / 'agnews', 'agnews')
+  assert board.problem == '' and len(board.rows) == len(rows)
+  assert board.privacy['dp_fed_avg']['noise_multiplier'] == 1
+  assert board.privacy['fed_avg'] == {}
+  (case,) = board.cases
+  assert {'fed_avg, rows (-)', 'local_only, guess (-)'} <= {
+    found.attack for found in case.found
+  }
+  assert ' '.join(case.texts[0]) in report
   assert '| fed_avg | rows | - | 1 | 6 |' in capsys.readouterr().out
 
 

@@ -9,6 +9,7 @@ from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import plans
+from tff_textpriv.reports import page
 from tff_textpriv.settings import setting
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import settings as training_settings
@@ -31,7 +32,17 @@ def main(task: experiment_lib.Task) -> NoReturn:
 
 
 def run(experiment: experiment_lib.Experiment) -> int:
-  """Runs an experiment in the way of its task's kind; returns the exit code."""
+  """Runs an experiment and writes its report.html; returns the exit code."""
+  code = _train(experiment)
+  if code == 0:
+    file = experiment.folder / 'report.html'
+    page.write([experiment.folder], file)
+    print(f'report:  {file}')
+  return code
+
+
+def _train(experiment: experiment_lib.Experiment) -> int:
+  """Trains in the way of the task's kind; returns the exit code."""
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   if experiment.task.kind == 'classification':
     from tff_textpriv.training import classification

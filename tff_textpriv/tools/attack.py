@@ -12,6 +12,7 @@ import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
@@ -107,8 +108,15 @@ def main(argv: Sequence[str]) -> int:
         attack_report.Result(experiment.algorithm.name, batch_size, outcomes)
       )
   folder = pathlib.Path(chosen.attack_dir) / chosen.task
-  table = attack_report.write(results, folder, scene.summary, argv, chosen.cases)
-  print(f'\n{table}\n\nwritten: {folder}/attack.md, .csv, .png')
+  scenario = attack_report.Scenario(
+    chosen.task,
+    chosen.view,
+    {one.algorithm.name: _privacy_settings(one) for one in experiments},
+    scene.summary,
+    argv,
+  )
+  table = attack_report.write(results, folder, scenario, chosen.cases)
+  print(f'\n{table}\n\nwritten: {folder}/attack.md, .csv, .json, .png')
   return 0
 
 
@@ -167,6 +175,11 @@ def _experiment(
     and _name(argument).removeprefix('no') not in foreign
   ]
   return base.parse(task, [f'--algo={name}', *kept])
+
+
+def _privacy_settings(experiment: experiment_lib.Experiment) -> dict[str, Any]:
+  privacy = experiment.privacy_settings
+  return {} if privacy is None else dataclasses.asdict(privacy)
 
 
 def _fields(group: type[settings_lib.Settings] | None) -> set[str]:

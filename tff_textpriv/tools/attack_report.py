@@ -1,12 +1,14 @@
-"""The report of attacks: a scoreboard as CSV and Markdown, case studies, and a plot."""
+"""The report of attacks: a scoreboard, case studies, and a plot."""
 
 import csv
 import dataclasses
 import io
+import json
 import math
 import pathlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
 
@@ -62,20 +64,42 @@ class Result:
     return rows
 
 
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+  """What was attacked, and how.
+
+  Attributes:
+    task: The task whose texts were attacked.
+    view: Who looked, see `attack.AttackSettings`.
+    privacy: The privacy settings of each algorithm; empty where it has none.
+    summary: What was attacked, in a sentence.
+    argv: The command's arguments.
+  """
+
+  task: str
+  view: str
+  privacy: Mapping[str, Mapping[str, Any]]
+  summary: str
+  argv: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Case:
+  """The texts of a batch, and what each attack made of them, by the attack's name."""
+
+  texts: tuple[tuple[str, ...], ...]
+  found: list[tuple[str, campaign.Outcome]]
+
+
 def write(
-  results: Sequence[Result],
-  folder: pathlib.Path,
-  summary: str,
-  argv: Sequence[str],
-  num_cases: int,
+  results: Sequence[Result], folder: pathlib.Path, scenario: Scenario, num_cases: int
 ) -> str:
-  """Writes `attack.csv`, `attack.md` and `attack.png`.
+  """Writes `attack.csv`, `attack.md`, `attack.json` and `attack.png`.
 
   Args:
     results: What was found.
     folder: Where to write.
-    summary: What was attacked, in a sentence.
-    argv: The command's arguments.
+    scenario: What was attacked, and how.
     num_cases: Sentences to show beside their reconstructions, from batches of the
       smallest size.
 
@@ -95,15 +119,29 @@ def write(
     *(f'| {" | ".join(map(_shown, row.values()))} |' for row in rows),
   ]
   table = '\n'.join(lines)
-  command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *argv])
+  command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *scenario.argv])
+  cases = _cases(results)[:num_cases]
   report = [
     '# What clients’ messages reveal',
-    summary,
+    scenario.summary,
     f'```\n{command}\n```',
     table,
-    *_case_studies(results, num_cases),
+    *(['## Case studies'] if cases else []),
+    *map(_case_study, cases),
   ]
   files.write_atomically(folder / 'attack.md', '\n\n'.join(report).encode() + b'\n')
+  content = {
+    'task': scenario.task,
+    'view': scenario.view,
+    'summary': scenario.summary,
+    'command': command,
+    'privacy': scenario.privacy,
+    'rows': [{key: _or_none(value) for key, value in row.items()} for row in rows],
+    'cases': [_case_json(case) for case in cases],
+  }
+  files.write_atomically(
+    folder / 'attack.json', json.dumps(content, indent=1, allow_nan=False) + '\n'
+  )
   files.write_atomically(folder / 'attack.png', _plot(rows))
   return table
 
@@ -125,24 +163,42 @@ def _plot(rows: Sequence[Row]) -> bytes:
   return stream.getvalue()
 
 
-def _case_studies(results: Sequence[Result], number: int) -> list[str]:
-  """Sets true texts beside what was made of them."""
+def _cases(results: Sequence[Result]) -> list[_Case]:
+  """Returns the batches of the smallest size with all that was made of them."""
   smallest = min(result.batch_size for result in results)
-  found: dict[tuple, list[str]] = {}
+  cases: dict[tuple, _Case] = {}
   for result in results:
     if result.batch_size == smallest:
       for one in result.outcomes:
-        line = (
-          f'| {result.algorithm}, {one.attack} ({one.table}) | {_text(one.found)} | '
-          f'{_shown(one.score.recall)} |'
-        )
-        found.setdefault(one.texts, []).append(line)
-  parts = ['## Case studies'] if number and found else []
-  for texts, lines in list(found.items())[:number]:
-    truth = '<br>'.join(map(_text, texts))
-    head = ['| | tokens | recall |', '|---|---|---|', f'| **true text** | {truth} | |']
-    parts.append('\n'.join([*head, *lines]))
-  return parts
+        name = f'{result.algorithm}, {one.attack} ({one.table})'
+        cases.setdefault(one.texts, _Case(one.texts, [])).found.append((name, one))
+  return list(cases.values())
+
+
+def _case_study(case: _Case) -> str:
+  """Sets true texts beside what was made of them."""
+  truth = '<br>'.join(map(_text, case.texts))
+  lines = ['| | tokens | recall |', '|---|---|---|', f'| **true text** | {truth} | |']
+  lines += [
+    f'| {name} | {_text(one.found)} | {_shown(one.score.recall)} |'
+    for name, one in case.found
+  ]
+  return '\n'.join(lines)
+
+
+def _case_json(case: _Case) -> dict[str, Any]:
+  return {
+    'texts': case.texts,
+    'found': [
+      {'attack': name, 'tokens': one.found, 'recall': _or_none(one.score.recall)}
+      for name, one in case.found
+    ],
+  }
+
+
+def _or_none(value: str | int | float) -> str | int | float | None:
+  """Returns a value that JSON can hold: `None` for a share of nothing."""
+  return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _text(words: Sequence[str]) -> str:

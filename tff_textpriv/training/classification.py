@@ -2,13 +2,10 @@
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any, cast
-
-import tensorflow_federated as tff
+from typing import cast
 
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled
-from tff_textpriv.iterative_processes import communication
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy import local, local_gaussian, plans
 from tff_textpriv.runtime import cohorts, execution
@@ -94,7 +91,7 @@ def run(chosen: experiment.Experiment) -> int:
     metrics,
     bench.to_keras(outcome.selected_weights),
     folder.path,
-    **_communication(process, plan),
+    **reporting.bytes_per_client(process, plan),
   )
   figures = ', '.join(
     f'{name} {metrics[key]:.4f}' for key, name in _FIGURES.items() if key in metrics
@@ -136,17 +133,6 @@ def _workbench(
       'agnews and sst2'
     )
   return classifier_workbench.ClassifierWorkbench(chosen, data)
-
-
-def _communication(process: Any, plan: reporting.Plan | None) -> dict[str, int]:
-  """Returns the bytes that a client receives and sends in a round."""
-  if not isinstance(process, tff.learning.templates.LearningProcess):
-    return {}
-  down, up = communication.per_client(process)
-  if isinstance(plan, local.LdpPlan):
-    # What leaves the client are bits; metrics.csv has their number.
-    return {'bytes_down_per_client': down}
-  return {'bytes_down_per_client': down, 'bytes_up_per_client': up}
 
 
 def _check_claim(chosen: experiment.Experiment) -> None:

@@ -62,6 +62,7 @@ class _PhaseEnd:
 
   phase: phases.Phase
   bench: workbench.Workbench
+  process: Any
   outcome: program.Outcome
 
 
@@ -196,7 +197,7 @@ def _train_phase(
     folder,
     runtime,
   )
-  return _PhaseEnd(phase, bench, outcome)
+  return _PhaseEnd(phase, bench, process, outcome)
 
 
 def _opening_ledger(
@@ -254,6 +255,7 @@ def _finish(
     folder,
     rounds_to_target=outcome.target_round,
     tokenizer_kl=rows[-1].kl,
+    **reporting.bytes_per_client(end.process, end.phase.plan),
   )
   which = (
     f' (model of round {outcome.selected_round}, the best on validation users)'

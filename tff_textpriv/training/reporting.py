@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_textpriv import files
-from tff_textpriv.privacy import card, local_gaussian, plans
+from tff_textpriv.iterative_processes import communication
+from tff_textpriv.privacy import card, local, local_gaussian, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.training import experiment, program
 
@@ -91,6 +93,17 @@ def write_results(
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
   if model is not None:
     model.save(folder / 'model.keras')
+
+
+def bytes_per_client(process: Any, plan: Plan | None) -> dict[str, int]:
+  """Returns the bytes that a client receives and sends in a round."""
+  if not isinstance(process, tff.learning.templates.LearningProcess):
+    return {}
+  down, up = communication.per_client(process)
+  if isinstance(plan, local.LdpPlan):
+    # What leaves the client are bits; metrics.csv has their number.
+    return {'bytes_down_per_client': down}
+  return {'bytes_down_per_client': down, 'bytes_up_per_client': up}
 
 
 def say_results(

@@ -1,0 +1,1 @@
+"""Reports: what runs, studies, sweeps and attacks left, as one self-contained page."""

@@ -1,0 +1,121 @@
+"""The parts of a report that show runs one by one: state, card, tokenizers, samples."""
+
+from collections.abc import Sequence
+
+from tff_textpriv.reports import folders, markdown, promises, runs
+from tff_textpriv.reports.markup import Markup, details, element, join, table
+
+# With more runs, their table is folded.
+_MAX_SHOWN = 24
+
+
+def overview(all_runs: Sequence[runs.Run]) -> Markup:
+  """Writes the table of all runs, and what is wrong with some of them."""
+  rows = [
+    [run.name, run.task, run.algo, _state(run), f'{run.rounds_done:,}', _headline(run)]
+    for run in all_runs
+  ]
+  header = ('run', 'task', 'algorithm', 'state', 'rounds', 'promise')
+  broken = [
+    element('li', element('strong', run.name), ': ', f'{"; ".join(run.problems)}.')
+    for run in all_runs
+    if run.problems
+  ]
+  found = table(header, rows, numeric=(4,))
+  if len(all_runs) > _MAX_SHOWN:
+    found = details(f'All {len(all_runs)} runs', found)
+  return join(
+    [
+      found,
+      element('ul', *broken, class_='problems') if broken else Markup(),
+    ]
+  )
+
+
+def _state(run: runs.Run) -> Markup:
+  if not run.config or (run.problems and run.results):
+    return element('span', 'incomplete', class_='state bad')
+  if not run.results:
+    return element('span', 'not ended', class_='state bad')
+  if run.results.get('ended') == 'budget':
+    return element('span', 'budget spent', class_='state')
+  return element('span', 'finished', class_='state')
+
+
+def _headline(run: runs.Run) -> str:
+  if run.card is None:
+    return '–'
+  return str(run.card.get('headline', promises.read(run.card).label))
+
+
+def cards(all_runs: Sequence[runs.Run]) -> Markup:
+  """Writes the privacy cards; runs with the very same card share one."""
+  by_text: dict[str, list[runs.Run]] = {}
+  for run in all_runs:
+    if run.card_text:
+      by_text.setdefault(run.card_text, []).append(run)
+  return join(
+    details(
+      join([_names(group), element('span', _headline(group[0]), class_='headline')]),
+      markdown.to_html(text, top_level=4),
+      is_open=len(all_runs) == 1,
+    )
+    for text, group in by_text.items()
+  )
+
+
+def _names(group: Sequence[runs.Run]) -> Markup:
+  return element('strong', ', '.join(run.name for run in group))
+
+
+def tokenizers(all_runs: Sequence[runs.Run]) -> Markup:
+  """Writes where tokenizers came from; runs with the very same lineage share one."""
+  by_text: dict[str, list[runs.Run]] = {}
+  for run in all_runs:
+    if run.lineage:
+      by_text.setdefault(run.lineage, []).append(run)
+  return join(
+    details(
+      _names(group), markdown.to_html(text, top_level=4), is_open=len(all_runs) == 1
+    )
+    for text, group in by_text.items()
+  )
+
+
+def samples(all_runs: Sequence[runs.Run]) -> Markup:
+  """Writes some of what models wrote."""
+  return join(
+    details(
+      join([element('strong', run.name), f' {sample.file}']),
+      element('p', _source(run), class_='small'),
+      element(
+        'ul',
+        *(element('li', text, dir='auto') for text in sample.texts),
+        class_='texts',
+      ),
+      is_open=len(all_runs) == 1,
+    )
+    for run in all_runs
+    for sample in run.samples
+  )
+
+
+def _source(run: runs.Run) -> str:
+  if promises.read(run.card).epsilon is None:
+    return (
+      'The first texts. This run has no formal guarantee: the model may repeat what its '
+      'users wrote.'
+    )
+  return 'The first texts. What a private model writes costs no further privacy.'
+
+
+def summaries(pages: Sequence[folders.Summary]) -> Markup:
+  """Writes the tables of studies and sweeps."""
+  return join(
+    details(
+      element('strong', page.name),
+      markdown.to_html(page.text, top_level=4),
+      is_open=len(pages) == 1,
+    )
+    for page in pages
+  )
