@@ -136,17 +136,6 @@ def test_a_worker_outlives_the_thread_that_asked_for_it(tmp_path):
   assert not process.is_running()
 
 
-def test_the_launcher_does_not_start_a_worker_for_a_dead_parent():
-  result = subprocess.run(
-    [sys.executable, '-c', worker_process._LAUNCHER, '1', '/bin/echo', 'started'],
-    capture_output=True,
-    text=True,
-  )
-  assert result.returncode == 1
-  assert result.stdout == ''
-  assert 'parent process is gone' in result.stderr
-
-
 def test_a_worker_has_a_session_of_its_own_so_that_ctrl_c_misses_it(tmp_path):
   worker = WorkerProcess(tmp_path / 'worker.log')
   try:

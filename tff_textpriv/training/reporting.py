@@ -70,7 +70,7 @@ def write_results(
   folder: pathlib.Path,
   **more: Any,
 ) -> None:
-  """Writes results.json and model.keras.
+  """Writes model.keras and, last of all, results.json: a run that has it is done.
 
   Args:
     outcome: How training ended.
@@ -88,9 +88,9 @@ def write_results(
     **more,
     **{f'test_{name}': value for name, value in metrics.items()},
   }
-  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
   if model is not None:
     model.save(folder / 'model.keras')
+  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
 
 
 def say_results(
