@@ -152,7 +152,7 @@ def _line(row: sweep_table.Row, metric: str | None) -> str:
   line = f'{row.status}: {run}'
   if row.status == sweep_table.FAILED:
     line += f': {row.error} (log: {row.run.log_file})'
-  elif metric in row.results:
+  elif metric is not None and sweep_table.is_number(row.results.get(metric)):
     line += f', {metric} {row.results[metric]:.4g}'
   return line if row.seconds is None else f'{line}, {_clock(row.seconds)}'
 
@@ -172,7 +172,12 @@ def _report(
   finished = [row for row in rows if row.status == sweep_table.FINISHED]
   print(f'{len(finished)} of {len(rows)} runs finished, {len(failed)} failed', end='')
   print('; --retry_failed makes those again' if failed else '')
-  figures = {name for row in finished for name in row.results}
+  figures = {
+    name
+    for row in finished
+    for name, value in row.results.items()
+    if sweep_table.is_number(value)
+  }
   if finished and metric is not None and metric not in figures:
     raise settings_lib.SettingsError(
       'metric', metric, f'must be one of {", ".join(sorted(figures))}'

@@ -43,8 +43,6 @@ def _answer(task: str, argv: Sequence[str]) -> dict[str, Any]:
 def _print_to(log_file: pathlib.Path) -> None:
   """Appends all that this process prints, TensorFlow's C++ too, to a file."""
   log_file.parent.mkdir(parents=True, exist_ok=True)
-  sys.stdout.flush()
-  sys.stdout.reconfigure(line_buffering=True)
   with open(log_file, 'ab') as log:
     os.dup2(log.fileno(), sys.stdout.fileno())
     os.dup2(log.fileno(), sys.stderr.fileno())

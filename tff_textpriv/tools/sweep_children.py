@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from tff_textpriv.runtime import bound_process
 from tff_textpriv.tools import sweep_grid
@@ -22,6 +22,7 @@ from tff_textpriv.training import stopping
 
 COMMAND = (
   sys.executable,
+  '-u',  # What a run prints is in its log at once.
   '-c',
   'from tff_textpriv.tools import sweep_child; sweep_child.serve()',
 )
@@ -48,7 +49,7 @@ class Attempt:
 
 def attempts(
   runs: Sequence[sweep_grid.Run], jobs: int, stop: stopping.StopRequest
-) -> Iterator[Attempt]:
+) -> Generator[Attempt, None, None]:
   """Makes runs, in order, several at a time, and yields each as it ends.
 
   Args:

@@ -24,6 +24,9 @@ _METRICS = (
   'test_word_perplexity',
 )
 
+# Figures that only the CSV files show.
+_MINOR = {'selected_round', 'bytes_down_per_client'}
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -67,8 +70,10 @@ class Point:
 
   def spread(self, figure: str) -> Spread | None:
     """Returns a figure's spread; `None` unless it is a number in all of the runs."""
-    values = [row.results.get(figure) for row in self.rows]
-    if not values or not all(map(_is_number, values)):
+    values = [
+      row.results[figure] for row in self.rows if is_number(row.results.get(figure))
+    ]
+    if not values or len(values) < len(self.rows):
       return None
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Spread(statistics.fmean(values), deviation, len(values))
@@ -131,7 +136,7 @@ def default_metric(rows: Sequence[Row]) -> str | None:
   shared = [
     figure
     for figure in _METRICS
-    if all(_is_number(each.get(figure)) for each in finished)
+    if all(is_number(each.get(figure)) for each in finished)
   ]
   return shared[0] if finished and shared else None
 
@@ -174,7 +179,7 @@ def write(folder: pathlib.Path, rows: Sequence[Row], command: str) -> str:
   files.write_atomically(
     folder / 'sweep_summary.csv', _summary_csv(grouped, swept, measured)
   )
-  shown = [each for each in studies.COLUMNS if each in (*measured, 'epsilon')]
+  shown = [each for each in studies.COLUMNS if each in {*measured, 'epsilon'} - _MINOR]
   table = tables.markdown(
     [*swept, 'n', *shown],
     [
@@ -228,7 +233,7 @@ def _cell(value: Any) -> str:
   return '' if value is None else settings_lib.format_value(value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
   """Tells whether a figure is a finite number."""
   return (
     isinstance(value, int | float)
