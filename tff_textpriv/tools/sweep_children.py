@@ -27,7 +27,6 @@ COMMAND = (
   'from tff_textpriv.tools import sweep_child; sweep_child.serve()',
 )
 _POLL_SECONDS = 0.2
-_GRACE_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,14 +138,8 @@ class _Slot:
       self._child.terminate()
 
   def close(self) -> None:
-    """Ends the child: politely if it is idle, else by force."""
-    if self._child is None:
-      return
-    if not self.is_idle:
-      self._child.kill()
-    try:
-      self._child.communicate(timeout=_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
+    """Ends the child: what it has answered for is on the disk."""
+    if self._child is not None:
       self._child.kill()
       self._child.communicate()
 
