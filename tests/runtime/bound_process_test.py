@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import processes
 import psutil
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_program_ends_when_its_parent_is_killed():
   child = psutil.Process(int(pid))
   parent.kill()
   parent.communicate()
-  assert psutil.wait_procs([child], timeout=10)[0] == [child]
+  assert processes.ends(child)
 
 
 def test_the_launcher_does_not_start_a_program_for_a_dead_parent():

@@ -24,7 +24,6 @@ def _run(experiment):
   sweep_folder = experiment.folder.parent
   with open(sweep_folder / 'begun', 'a') as file:
     file.write(f'{experiment.folder.name}\n')
-  print(f'pretending to train in {experiment.folder.name}')
   clients = experiment.task_settings.num_clients
   if not (sweep_folder / 'mended').exists():
     if clients == FAILS_BY_MISTAKE:
@@ -34,6 +33,7 @@ def _run(experiment):
     if clients == CRASHES:
       os.kill(os.getpid(), signal.SIGKILL)
   with stopping.stop_on_signals() as stop:
+    print(f'pretending to train in {experiment.folder.name}')
     for _ in range(experiment.run.total_rounds):
       time.sleep(_ROUND_SECONDS)
       if stop:
