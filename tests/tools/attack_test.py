@@ -63,7 +63,8 @@ def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
   assert '**true text**' in report
   assert 'fed_avg, rows (-)' in report
   assert (tmp_path / 'agnews' / 'attack.png').exists()
-  assert '| fed_avg | rows | - | 1 | 6 |' in capsys.readouterr().out
+  printed = ' '.join(capsys.readouterr().out.split())
+  assert '| fed_avg | rows | - | 1 | 6 |' in printed
 
 
 def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):

@@ -67,10 +67,10 @@ def main(argv: Sequence[str]) -> int:
   """
   own, passed_on = shared_flags.split(argv, SweepSettings)
   chosen = flags.make(SweepSettings, flags.parse(own, _groups()))
-  for name in ('task', 'algo'):
-    if not getattr(chosen, name):
-      raise flags.UsageError(f'--{name} is missing')
-  assert chosen.task is not None
+  if chosen.task is None:
+    raise flags.UsageError('--task is missing')
+  if not chosen.algo:
+    raise flags.UsageError('--algo is missing')
   name = chosen.sweep_name or '_'.join((chosen.task, *chosen.algo))
   folder = pathlib.Path(chosen.sweep_dir) / name
   runs = sweep_grid.make_runs(

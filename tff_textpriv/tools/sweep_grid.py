@@ -97,6 +97,13 @@ def make_runs(
             f'two runs of the sweep would have the same folder, {run.folder}: give '
             f'--{" or --".join(swept)} values that differ in letters or digits'
           )
+  for axis in axes:
+    if len(axis.arguments) > 1 and not any(
+      axis.name in run.config for run in runs.values()
+    ):
+      raise settings_lib.SettingsError(
+        axis.name, None, 'does not change the result of a run; give one value'
+      )
   return list(runs.values())
 
 
@@ -116,7 +123,7 @@ def _axis(argument: str, fields: dict[str, dataclasses.Field]) -> _Axis:
 def _check_axis(
   axis: _Axis, task: experiment_lib.Task, algorithms: Sequence[str], num_seeds: int
 ) -> None:
-  """Refuses a flag that nobody has, and values that make no runs of their own."""
+  """Refuses a flag that nobody has, or that is the sweep's own to set."""
   if not any(shared_flags.has(axis.arguments[0], task, each) for each in algorithms):
     # Parsing says whose it is, or what was meant.
     base.parse(task, [f'--algo={algorithms[0]}', axis.arguments[0]])
@@ -124,22 +131,11 @@ def _check_axis(
     raise settings_lib.SettingsError(
       axis.name, None, 'is the sweep’s to choose; use --sweep_dir and --sweep_name'
     )
-  if len(axis.arguments) == 1:
-    return
-  if axis.name == 'seed' and num_seeds > 1:
+  if axis.name == 'seed' and len(axis.arguments) > 1 and num_seeds > 1:
     raise settings_lib.SettingsError(
       'seeds',
       num_seeds,
       'counts on from one --seed; give several seeds, or their number',
-    )
-  experiments = (
-    base.parse(task, [f'--algo={each}', axis.arguments[0]])
-    for each in algorithms
-    if shared_flags.has(axis.arguments[0], task, each)
-  )
-  if not any(axis.name in each.config for each in experiments):
-    raise settings_lib.SettingsError(
-      axis.name, None, 'does not change the result of a run; give one value'
     )
 
 
@@ -150,8 +146,10 @@ def _make_run(
   folder: pathlib.Path,
 ) -> Run:
   config = base.parse(task, argv).config
-  point = {name: config[name] for name in ('algo', *swept) if name != 'seed'}
-  varied = [f'{name}={_slug(config[name])}' for name in dict.fromkeys((*point, 'seed'))]
+  point = {
+    name: config[name] for name in ('algo', *swept) if name in config and name != 'seed'
+  }
+  varied = [f'{name}={_slug(config[name])}' for name in (*point, 'seed')]
   name = '_'.join(varied).removeprefix('algo=')
   return Run(
     name,
