@@ -49,6 +49,27 @@ def test_an_unknown_flag_is_refused_with_the_nearest_known_one():
     _parse('--rat=1')
 
 
+@pytest.mark.parametrize(
+  ('wrong', 'hint'),
+  [
+    ('epsilon', '; did you mean epsilon_per_bit, target_epsilon or adam_epsilon_2?'),
+    ('targt_epsilon', '; did you mean target_epsilon?'),
+    ('nothing_like_it', ''),
+  ],
+)
+def test_names_that_are_like_a_wrong_one_are_suggested(wrong, hint):
+  known = ['target_epsilon', 'adam_epsilon_2', 'epsilon_per_bit', 'depsilon', 'rate']
+  assert settings.did_you_mean(wrong, known) == hint
+
+
+def test_a_flag_is_suggested_as_it_is_typed():
+  with pytest.raises(flags.UsageError) as error:
+    _parse('--nams=x')
+  assert str(error.value) == (
+    '--nams is not a flag of this command; did you mean --names?'
+  )
+
+
 def test_a_stray_argument_is_refused():
   with pytest.raises(flags.UsageError, match="'oops' is not a flag"):
     _parse('oops')

@@ -84,6 +84,10 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
     define(field.name, None, field.metadata['help'], flag_values=values)
   try:
     arguments = values(['program', *argv])[1:]
+  except absl_flags.UnrecognizedFlagError as error:
+    unknown = f'--{error.flagname}'
+    hint = settings_lib.did_you_mean(unknown, [f'--{name}' for name in values])
+    raise UsageError(f'{unknown} is not a flag of this command{hint}') from error
   except absl_flags.Error as error:
     raise UsageError(str(error)) from error
   given = {
@@ -157,9 +161,8 @@ def exit_with_sentences(
 ) -> NoReturn:
   """Runs `command` and exits; an error of the user's becomes one sentence.
 
-  `ValueError`s raised by this package (settings, data files, privacy) are the
-  user's to mend: their message goes to stderr and the exit code is 2. Any other
-  exception is ours and keeps its traceback.
+  The message of a mistake goes to stderr and the exit code is 2. Any other exception
+  is ours and keeps its traceback.
   """
   # TensorFlow's own remarks on the machine are no news to our users.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -172,11 +175,21 @@ def exit_with_sentences(
     print('stopped', file=sys.stderr)
     code = 130
   except ValueError as error:
-    if not type(error).__module__.startswith('tff_textpriv'):
+    if not is_mistake(error):
       raise
     print(f'error: {error}', file=sys.stderr)
     code = 2
   sys.exit(code or 0)
+
+
+def is_mistake(error: BaseException) -> bool:
+  """Tells whether an error is the user's to mend.
+
+  Such are the `ValueError`s of this package: of settings, data files, privacy.
+  """
+  return isinstance(error, ValueError) and type(error).__module__.startswith(
+    'tff_textpriv'
+  )
 
 
 def _unique_fields(groups: Sequence[Group]) -> list[dataclasses.Field]:

@@ -7,13 +7,15 @@ imports TensorFlow, so that `--help` and argument errors answer at once.
 """
 
 import dataclasses
+import difflib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # The default of a setting that has none: it must be given.
 REQUIRED: Any = dataclasses.MISSING
+_MOST_SUGGESTIONS = 3
 
 
 class SettingsError(ValueError):
@@ -107,6 +109,23 @@ def allowed_range(field: dataclasses.Field) -> str:
     f'{signs[key]} {bound:g}' for key, bound in field.metadata['limits'].items()
   ]
   return f'{name} {" and ".join(bounds)}'.strip()
+
+
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+  """Returns `; did you mean X or Y?` if known names are like a wrong one, else nothing.
+
+  Alike are names that begin with the wrong one, have it as a word (`epsilon` in
+  `target_epsilon`), or differ in a few letters, in this order. Dashes before all of
+  them do not matter.
+  """
+  wrong = str(name)
+  known = list(known)
+  alike = [other for other in known if other.startswith(f'{wrong}_')]
+  alike += [other for other in known if f'_{wrong.lstrip("-")}_' in f'{other}_']
+  alike += difflib.get_close_matches(wrong, known, 1)
+  *others, last = list(dict.fromkeys(alike))[:_MOST_SUGGESTIONS] or ['']
+  names = f'{", ".join(others)} or {last}' if others else last
+  return f'; did you mean {names}?' if names else ''
 
 
 def format_value(value: Any) -> str:

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
+import processes
 import psutil
 import pytest
 
@@ -30,23 +30,6 @@ worker = WorkerProcess(Path(sys.argv[1]))
 print(worker.pid, flush=True)
 sys.stdin.readline()
 """
-
-
-def _runs(process: psutil.Process) -> bool:
-  # A zombie has ended; who reaps it after its parent's death is not ours to say.
-  return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-
-
-def _ends(process: psutil.Process, seconds: float = 5.0) -> bool:
-  deadline = time.monotonic() + seconds
-  while time.monotonic() < deadline:
-    try:
-      if not _runs(process):
-        return True
-    except psutil.NoSuchProcess:
-      return True
-    time.sleep(0.02)
-  return False
 
 
 @pytest.fixture
@@ -93,7 +76,7 @@ def test_no_worker_survives_the_end_of_its_parent(parent, ending, code):
   process.stdin.write('\n')
   process.stdin.flush()
   assert process.wait(10) == code
-  assert _ends(worker)
+  assert processes.ends(worker)
 
 
 @pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -101,7 +84,7 @@ def test_no_worker_survives_a_signal_that_ends_its_parent(parent, sent):
   process, worker = parent('')
   process.send_signal(sent)
   assert process.wait(10) == -sent
-  assert _ends(worker)
+  assert processes.ends(worker)
 
 
 def test_a_process_without_the_death_signal_would_survive(parent):
@@ -119,7 +102,7 @@ def test_a_process_without_the_death_signal_would_survive(parent):
   orphan = psutil.Process(int(process.stdout.readline()))
   process.kill()
   process.wait()
-  assert not _ends(orphan, 0.5)
+  assert not processes.ends(orphan, 0.5)
   orphan.kill()
 
 
@@ -131,20 +114,9 @@ def test_a_worker_outlives_the_thread_that_asked_for_it(tmp_path):
   thread.start()
   thread.join()
   process = psutil.Process(workers[0].pid)
-  assert not _ends(process, 0.5)
+  assert not processes.ends(process, 0.5)
   workers[0].stop()
   assert not process.is_running()
-
-
-def test_the_launcher_does_not_start_a_worker_for_a_dead_parent():
-  result = subprocess.run(
-    [sys.executable, '-c', worker_process._LAUNCHER, '1', '/bin/echo', 'started'],
-    capture_output=True,
-    text=True,
-  )
-  assert result.returncode == 1
-  assert result.stdout == ''
-  assert 'parent process is gone' in result.stderr
 
 
 def test_a_worker_has_a_session_of_its_own_so_that_ctrl_c_misses_it(tmp_path):

@@ -1,8 +1,7 @@
 """What the tests of studies share."""
 
-import json
-
 import pytest
+import stand_in_run
 
 
 @pytest.fixture
@@ -19,13 +18,7 @@ def stand_in(monkeypatch):
 
     def run(experiment):
       done.append(experiment)
-      folder = experiment.folder
-      folder.mkdir(parents=True)
-      (folder / 'config.json').write_text(json.dumps(experiment.config))
-      if metrics is not None:
-        (folder / 'metrics.csv').write_text(metrics)
-      results = results_of(experiment, len(done))
-      (folder / 'results.json').write_text(json.dumps(results))
+      stand_in_run.write(experiment, results_of(experiment, len(done)), metrics)
       return 0
 
     monkeypatch.setattr(module, 'run', run)

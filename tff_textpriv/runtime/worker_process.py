@@ -8,35 +8,20 @@ import atexit
 import contextlib
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tff_textpriv.runtime import bound_process
+
 _POLL_SECONDS = 0.02
 _START_SECONDS = 30.0
 _GRACE_SECONDS = 5.0
 _LOG_TAIL_BYTES = 2000
-
-# Runs between fork and the worker's own code: asks the kernel to kill this process
-# when its parent dies, then becomes the worker. The request is void if the parent
-# died before it was made, hence the look at who the parent is. A program of its own
-# rather than a `preexec_fn`, which is unsafe in a process with threads, and every
-# process that has imported TensorFlow has some.
-_LAUNCHER = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
-  sys.exit('prctl(PR_SET_PDEATHSIG): ' + os.strerror(ctypes.get_errno()))
-if os.getppid() != int(sys.argv[1]):
-  sys.exit('the parent process is gone')
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class WorkerDiedError(RuntimeError):
@@ -170,12 +155,7 @@ class WorkerProcess:
   def died_error(self) -> WorkerDiedError:
     """Describes the end of a worker that was not asked to end."""
     code = self.exit_code
-    if code is None:
-      how = 'does not answer'
-    elif code < 0:
-      how = f'was ended by {signal.Signals(-code).name}'
-    else:
-      how = f'ended with exit code {code}'
+    how = 'does not answer' if code is None else bound_process.how_it_ended(code)
     return WorkerDiedError(
       f'The TFF worker (process {self.pid}) {how}. The end of its log,'
       f' {self.log_file}:\n{self.log_tail()}'
@@ -233,7 +213,7 @@ def _spawn(
   try:
     os.fchmod(log, 0o600)
     return subprocess.Popen(
-      [sys.executable, '-I', '-S', '-c', _LAUNCHER, str(os.getpid()), *command],
+      bound_process.command(command),
       stdin=subprocess.DEVNULL,
       stdout=log,
       stderr=log,

@@ -1,11 +1,13 @@
 """What every task's command does: read flags, run the experiment, report."""
 
 import dataclasses
+import importlib
+import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from tff_textpriv import flags
+from tff_textpriv import flags, tasks
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import plans
@@ -20,6 +22,21 @@ class _AlgorithmChoice(settings_lib.Settings):
   algo: str | None = setting(
     None, 'The algorithm; required.', choices=tuple(registry.ALGORITHMS)
   )
+
+
+def find(name: str) -> experiment_lib.Task:
+  """Returns the task of a name; raises `SettingsError` if there is none."""
+  known = {}
+  for file in pkgutil.iter_modules(tasks.__path__):
+    module = importlib.import_module(f'{tasks.__name__}.{file.name}')
+    if hasattr(module, 'TASK'):
+      known[file.name] = module.TASK
+  if name not in known:
+    hint = settings_lib.did_you_mean(name, known)
+    raise settings_lib.SettingsError(
+      'task', name, f'must be one of {", ".join(known)}{hint}'
+    )
+  return known[name]
 
 
 def main(task: experiment_lib.Task) -> NoReturn:
@@ -66,7 +83,7 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
   Raises:
     ValueError: For a flag that is unknown, wrong, or of another algorithm.
   """
-  given = flags.parse(argv, _groups(task))
+  given = flags.parse(argv, groups(task))
   name = flags.make(_AlgorithmChoice, given).algo
   if name is None:
     raise flags.UsageError(f'--algo is missing; one of {", ".join(_names(task))}')
@@ -96,11 +113,11 @@ def help_page(task: experiment_lib.Task) -> str:
   return flags.format_help(
     f'python -m tff_textpriv.tasks.{task.name} --algo=NAME [--flag=value ...]',
     f'{task.summary} Algorithms: {algorithms}.',
-    _groups(task),
+    groups(task),
   )
 
 
-def _groups(task: experiment_lib.Task) -> list[flags.Group]:
+def groups(task: experiment_lib.Task) -> list[flags.Group]:
   """Returns all groups of flags that the task's command knows."""
   algorithms = [registry.ALGORITHMS[name] for name in _names(task)]
   privacy = {a.privacy: a.name for a in algorithms if a.privacy is not None}
@@ -117,6 +134,22 @@ def _groups(task: experiment_lib.Task) -> list[flags.Group]:
   ]
 
 
+def flag_names(task: experiment_lib.Task, algorithm: registry.Algorithm) -> set[str]:
+  """Returns the flags that a run of the task with the algorithm has."""
+  return set[str]().union(
+    *(
+      _flag_names(group)
+      for group in (
+        task.settings,
+        algorithm.settings,
+        algorithm.privacy,
+        task.run_settings,
+        training_settings.MachineSettings,
+      )
+    )
+  )
+
+
 def _names(task: experiment_lib.Task) -> list[str]:
   """Returns the algorithms that can train the task."""
   return [
@@ -130,19 +163,7 @@ def _refuse_foreign(
   given: Mapping[str, str], task: experiment_lib.Task, algorithm: registry.Algorithm
 ) -> None:
   """Raises `UsageError` if a flag of another algorithm was given."""
-  own = {'algo'}.union(
-    *(
-      _flag_names(group)
-      for group in (
-        task.settings,
-        algorithm.settings,
-        algorithm.privacy,
-        task.run_settings,
-        training_settings.MachineSettings,
-      )
-    )
-  )
-  for name in sorted(given.keys() - own):
+  for name in sorted(given.keys() - {'algo'} - flag_names(task, algorithm)):
     owners = [
       other.name
       for other in registry.ALGORITHMS.values()

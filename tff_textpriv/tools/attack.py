@@ -8,7 +8,6 @@ that it has.
 """
 
 import dataclasses
-import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from tff_textpriv.attacks.settings import InversionSettings
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base
+from tff_textpriv.tools import shared_flags
 from tff_textpriv.training import experiment as experiment_lib
 
 TASKS = ('agnews', 'newsgroups', 'sst2')
@@ -88,12 +88,15 @@ def main(argv: Sequence[str]) -> int:
   Returns:
     The exit code.
   """
-  own, passed_on = _split(argv)
+  own, passed_on = shared_flags.split(argv, AttackSettings, InversionSettings)
   given = flags.parse(own, _groups())
   chosen = flags.make(AttackSettings, given)
   inversion = flags.make(InversionSettings, given)
-  task = importlib.import_module(f'tff_textpriv.tasks.{chosen.task}').TASK
-  experiments = [_experiment(task, name, passed_on) for name in chosen.algo]
+  task = base.find(chosen.task)
+  experiments = [
+    base.parse(task, [f'--algo={name}', *shared_flags.kept(passed_on, task, name)])
+    for name in chosen.algo
+  ]
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.tools import attack_report, attack_scene
 
@@ -138,52 +141,9 @@ def _groups() -> list[flags.Group]:
   ]
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """Tells the command's own flags from those of the task and of the algorithms."""
-  if '--help' in argv:
-    raise flags.HelpRequested()
-  names = {
-    field.name
-    for group in (AttackSettings, InversionSettings)
-    for field in dataclasses.fields(group)
-  }
-  argv = flags.expand_flagfiles(argv)
-  own = [argument for argument in argv if _name(argument) in names]
-  return own, [argument for argument in argv if argument not in own]
-
-
-def _name(argument: str) -> str:
-  return argument.lstrip('-').split('=')[0]
-
-
-def _experiment(
-  task: experiment_lib.Task, name: str, passed_on: Sequence[str]
-) -> experiment_lib.Experiment:
-  """Makes the experiment that is attacked, with the flags that its algorithm has."""
-  foreign = {
-    field
-    for algorithm in registry.ALGORITHMS.values()
-    for field in _fields(algorithm.settings) | _fields(algorithm.privacy)
-  }
-  algorithm = registry.ALGORITHMS[name]
-  foreign -= _fields(algorithm.settings) | _fields(algorithm.privacy)
-  foreign -= _fields(task.settings)
-  kept = [
-    argument
-    for argument in passed_on
-    if _name(argument) not in foreign
-    and _name(argument).removeprefix('no') not in foreign
-  ]
-  return base.parse(task, [f'--algo={name}', *kept])
-
-
 def _privacy_settings(experiment: experiment_lib.Experiment) -> dict[str, Any]:
   privacy = experiment.privacy_settings
   return {} if privacy is None else dataclasses.asdict(privacy)
-
-
-def _fields(group: type[settings_lib.Settings] | None) -> set[str]:
-  return set() if group is None else {field.name for field in dataclasses.fields(group)}
 
 
 if __name__ == '__main__':

@@ -1,8 +1,6 @@
 """The report of attacks: a scoreboard, case studies, and a plot."""
 
-import csv
 import dataclasses
-import io
 import json
 import math
 import pathlib
@@ -10,13 +8,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use('Agg')
-from matplotlib import pyplot as plt  # noqa: E402 (the backend comes first)
-
-from tff_textpriv import files  # noqa: E402
-from tff_textpriv.attacks import campaign, scores  # noqa: E402
+from tff_textpriv import files
+from tff_textpriv.attacks import campaign, scores
+from tff_textpriv.tools import plots, tables
 
 _COLUMNS = (
   'algorithm',
@@ -107,18 +101,9 @@ def write(
     The scoreboard, in Markdown.
   """
   rows = [row for result in results for row in result.rows()]
-  folder.mkdir(parents=True, exist_ok=True)
-  stream = io.StringIO()
-  writer = csv.DictWriter(stream, _COLUMNS, lineterminator='\n')
-  writer.writeheader()
-  writer.writerows(rows)
-  files.write_atomically(folder / 'attack.csv', stream.getvalue().encode())
-  lines = [
-    f'| {" | ".join(_COLUMNS)} |',
-    f'|{"---|" * len(_COLUMNS)}',
-    *(f'| {" | ".join(map(_shown, row.values()))} |' for row in rows),
-  ]
-  table = '\n'.join(lines)
+  values = [list(row.values()) for row in rows]
+  files.write_atomically(folder / 'attack.csv', tables.csv_text(_COLUMNS, values))
+  table = tables.markdown(_COLUMNS, [list(map(_shown, line)) for line in values])
   command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *scenario.argv])
   cases = _cases(results)[:num_cases]
   report = [
@@ -152,15 +137,12 @@ def _plot(rows: Sequence[Row]) -> bytes:
   for row in rows:
     label = f'{row["algorithm"]}, {row["attack"]} ({row["table"]})'
     lines.setdefault(label, []).append((float(row['batch_size']), float(row['recall'])))
-  figure, axes = plt.subplots(figsize=(8, 5), layout='constrained')
+  figure, axes = plots.blank(8, 5)
   for label, points in lines.items():
     axes.plot(*zip(*sorted(points), strict=True), marker='o', label=label)
   axes.set(xlabel='batch size', ylabel='recall', xscale='log', ylim=(-0.02, 1.02))
   axes.legend(fontsize='x-small', loc='center left', bbox_to_anchor=(1, 0.5))
-  stream = io.BytesIO()
-  figure.savefig(stream, format='png', dpi=120)
-  plt.close(figure)
-  return stream.getvalue()
+  return plots.png(figure)
 
 
 def _cases(results: Sequence[Result]) -> list[_Case]:

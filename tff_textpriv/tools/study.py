@@ -7,28 +7,27 @@ A study that was stopped goes on where it was; runs that are done are not repeat
 """
 
 import dataclasses
-import importlib
 import json
 import pathlib
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.iterative_processes import registry
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base
 from tff_textpriv.tools import (
   attention_studies,
   rr_studies,
+  shared_flags,
   studies,
   study_output,
   subword_studies,
   vocab_studies,
 )
 from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.training import output
 
 STUDIES = {
   study.name: study
@@ -72,14 +71,14 @@ def main(argv: Sequence[str]) -> int:
   Returns:
     The exit code: that of the first run that did not end well, or 0.
   """
-  own, passed_on = _split(argv)
+  own, passed_on = shared_flags.split(argv, StudySettings)
   chosen = flags.make(StudySettings, flags.parse(own, _groups()))
   study = STUDIES[chosen.study]
   if chosen.task is not None and chosen.task not in study.tasks:
     raise settings_lib.SettingsError(
       'task', chosen.task, f'{study.name} is a study of {", ".join(study.tasks)}'
     )
-  task = _task(chosen.task or study.tasks[0])
+  task = base.find(chosen.task or study.tasks[0])
   folder = pathlib.Path(chosen.study_dir) / f'{study.name}_{task.name}'
   passed_on = [*study.default_flags, *passed_on]
   arms = study.arms(_scale(chosen, task, passed_on, folder))
@@ -87,12 +86,12 @@ def main(argv: Sequence[str]) -> int:
   results = []
   for number, (arm, experiment) in enumerate(zip(arms, experiments, strict=True), 1):
     print(f'\n=== {arm.label} (run {number} of {len(arms)})')
-    finished = _results(experiment)
+    finished = output.finished_results(experiment.folder, experiment.config)
     if finished is None:
       code = base.run(experiment)
       if code:
         return code
-      finished = _results(experiment)
+      finished = output.finished_results(experiment.folder, experiment.config)
     assert finished is not None  # A run that ended well has written them.
     results.append(finished)
   rows = [
@@ -118,26 +117,8 @@ def help_page() -> str:
   )
 
 
-def _task(name: str) -> experiment_lib.Task:
-  return importlib.import_module(f'tff_textpriv.tasks.{name}').TASK
-
-
 def _groups() -> list[flags.Group]:
   return [flags.Group('Study', StudySettings)]
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """Tells the command's own flags from those that are passed on to the runs."""
-  if '--help' in argv:
-    raise flags.HelpRequested()
-  names = {field.name for field in dataclasses.fields(StudySettings)}
-  argv = flags.expand_flagfiles(argv)
-  own = [argument for argument in argv if _name(argument) in names]
-  return own, [argument for argument in argv if argument not in own]
-
-
-def _name(argument: str) -> str:
-  return argument.lstrip('-').split('=')[0]
 
 
 def _experiment(
@@ -148,33 +129,14 @@ def _experiment(
 ) -> experiment_lib.Experiment:
   """Makes the experiment of an arm, with all flags that its algorithm has."""
   slug = re.sub(r'[^a-z0-9.]+', '_', arm.label.lower())
-  common = [argument for argument in passed_on if _is_for(argument, task, arm)]
+  algorithm = next(
+    flag.removeprefix('--algo=') for flag in arm.flags if flag.startswith('--algo=')
+  )
+  common = shared_flags.kept(passed_on, task, algorithm)
   return base.parse(
     task,
     [*common, *arm.flags, f'--root_output_dir={folder}', f'--experiment_name={slug}'],
   )
-
-
-def _is_for(argument: str, task: experiment_lib.Task, arm: studies.Arm) -> bool:
-  """Tells whether a flag is to be passed on to an arm.
-
-  A flag of another algorithm is not, since arms of several algorithms share one
-  command line. A flag of no algorithm at all is: parsing it will refuse it.
-  """
-  name = _name(argument).removeprefix('no')
-  owners = {
-    algorithm.name
-    for algorithm in registry.ALGORITHMS.values()
-    for group in (algorithm.settings, algorithm.privacy)
-    if group is not None and name in {f.name for f in dataclasses.fields(group)}
-  }
-  algorithm = next(_value(f) for f in arm.flags if _name(f) == 'algo')
-  is_task_flag = name in {field.name for field in dataclasses.fields(task.settings)}
-  return not owners or algorithm in owners or is_task_flag
-
-
-def _value(argument: str) -> str:
-  return argument.split('=', 1)[1]
 
 
 def _scale(
@@ -192,7 +154,7 @@ def _scale(
       task.name,
       probe.run.total_rounds,
       vectors_file=probe.task_settings.vectors_file or '',
-      given=frozenset(map(_name, passed_on)),
+      given=frozenset(map(shared_flags.name, passed_on)),
     )
   cross_data = chosen.cross_data
   if cross_data is None and chosen.study == 'subword_table2':
@@ -216,25 +178,13 @@ def _other_domain(probe: experiment_lib.Experiment, folder: pathlib.Path) -> str
       'cross_data', None, f'is needed with --data={probe.task_settings.data}'
     )
   other = {'stackoverflow': 'reddit', 'reddit': 'stackoverflow'}[probe.task.name]
-  data = _task(other).load(probe.task_settings, probe.run.seed)
+  data = base.find(other).load(probe.task_settings, probe.run.seed)
   file = folder / f'{other}.txt'
   file.parent.mkdir(parents=True, exist_ok=True)
   with open(file, 'w', encoding='utf-8') as stream:
     for user in data.train.client_ids:
       stream.writelines(f'{text}\n' for text in data.train.read(user))
   return str(file)
-
-
-def _results(experiment: experiment_lib.Experiment) -> dict[str, Any] | None:
-  """Reads the results of a run that is done with the same settings."""
-  results = experiment.folder / 'results.json'
-  config = experiment.folder / 'config.json'
-  if not results.exists() or not config.exists():
-    return None
-  if json.loads(config.read_text()) != json.loads(json.dumps(experiment.config)):
-    # Running it will say which settings differ.
-    return None
-  return json.loads(results.read_text())
 
 
 if __name__ == '__main__':

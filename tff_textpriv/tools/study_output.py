@@ -2,19 +2,13 @@
 
 import csv
 import dataclasses
-import io
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use('Agg')
-from matplotlib import pyplot as plt  # noqa: E402 (the backend comes first)
-
-from tff_textpriv import files  # noqa: E402
-from tff_textpriv.tools import studies  # noqa: E402
+from tff_textpriv import files
+from tff_textpriv.tools import plots, studies, tables
 
 _PERPLEXITY = 'test_word_perplexity'
 
@@ -69,16 +63,7 @@ def _markdown(study: studies.Study, rows: Sequence[Row]) -> str:
   cells = [
     [row.arm.label, *(_cell(row, column) for column in study.columns)] for row in rows
   ]
-  widths = [
-    max(len(line[i]) for line in (headers, *cells)) for i in range(len(headers))
-  ]
-
-  def line(values: Sequence[str]) -> str:
-    padded = (value.ljust(width) for value, width in zip(values, widths, strict=True))
-    return f'| {" | ".join(padded)} |'
-
-  rule = ['-' * width for width in widths]
-  return '\n'.join([line(headers), line(rule), *(line(values) for values in cells)])
+  return tables.markdown(headers, cells)
 
 
 def _value(row: Row, column: str) -> Any:
@@ -106,26 +91,23 @@ def _cell(row: Row, column: str) -> str:
 
 
 def _csv(study: studies.Study, task: str, rows: Sequence[Row]) -> str:
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator='\n')
-  writer.writerow(
-    ['study', 'task', 'arm', 'curve', 'x', *study.columns]
-    + [f'paper_{column}' for column in study.columns]
-  )
-  for row in rows:
-    writer.writerow(
+  headers = ['study', 'task', 'arm', 'curve', 'x', *study.columns]
+  return tables.csv_text(
+    [*headers, *(f'paper_{column}' for column in study.columns)],
+    [
       [study.name, task, row.arm.label, row.arm.curve, row.arm.x]
       + [_value(row, column) for column in study.columns]
       + [row.paper.get(column) for column in study.columns]
-    )
-  return text.getvalue()
+      for row in rows
+    ],
+  )
 
 
 def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
   """Draws the study's metric: over rounds, over the arms' numbers, or as bars."""
   column, label = _plotted(study)
   is_perplexity = column.endswith('perplexity')
-  figure, axes = plt.subplots(figsize=(7, 4.2), layout='constrained')
+  figure, axes = plots.blank(7, 4.2)
   if study.plots_rounds:
     for row in rows:
       points = _curve(row.folder, f'validation_{study.metric}')
@@ -158,12 +140,7 @@ def _plot(study: studies.Study, rows: Sequence[Row]) -> bytes:
     axes.invert_yaxis()
     axes.set(xlabel=label)
   axes.set_title(study.title)
-  for side in ('top', 'right'):
-    axes.spines[side].set_visible(False)
-  picture = io.BytesIO()
-  figure.savefig(picture, format='png', dpi=120)
-  plt.close(figure)
-  return picture.getvalue()
+  return plots.png(figure)
 
 
 def _number_format(column: str) -> str:

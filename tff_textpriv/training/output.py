@@ -15,22 +15,24 @@ class OutputError(ValueError):
 
 
 class OutputFolder:
-  """A run's folder, locked while the run lasts.
+  """A run's folder, locked while the `with` block of the run lasts.
 
   Attributes:
     path: The folder.
   """
 
-  def __init__(self, path: pathlib.Path):
+  def __init__(self, path: pathlib.Path, name_flag: str = 'experiment_name'):
     """Creates the folder if it is missing, and locks it.
 
     Args:
       path: The folder of this run alone.
+      name_flag: The flag that names the folder, for errors.
 
     Raises:
       OutputError: If another process is running there, or it cannot be written.
     """
     self.path = path
+    self._name_flag = name_flag
     try:
       path.mkdir(parents=True, exist_ok=True)
       self._lock = open(path / '.lock', 'w')  # noqa: SIM115 (held for the run)
@@ -41,8 +43,14 @@ class OutputFolder:
     except BlockingIOError as error:
       raise OutputError(
         f'another process is running in {path}; wait for it, or choose another '
-        '--experiment_name'
+        f'--{name_flag}'
       ) from error
+
+  def __enter__(self) -> 'OutputFolder':
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self._lock.close()
 
   def check_config(self, config: Mapping[str, Any]) -> None:
     """Compares the run's settings with those that the folder is claimed for.
@@ -70,7 +78,8 @@ class OutputFolder:
       raise OutputError(
         f'{self.path} holds a run with other settings ('
         + '; '.join(differing)
-        + '). Repeat its settings to resume it, or choose another --experiment_name.'
+        + '). Repeat its settings to resume it, or choose another '
+        f'--{self._name_flag}.'
       )
 
   def claim(self, config: Mapping[str, Any]) -> None:
@@ -78,6 +87,20 @@ class OutputFolder:
     file = self.path / 'config.json'
     if not file.exists():
       files.write_atomically(file, json.dumps(config, indent=2) + '\n')
+
+
+def finished_results(
+  folder: pathlib.Path, config: Mapping[str, Any]
+) -> dict[str, Any] | None:
+  """Reads the results of a run that is done with these settings; `None` if it is not."""
+  file = folder / 'results.json'
+  claimed = folder / 'config.json'
+  if not file.exists() or not claimed.exists():
+    return None
+  if json.loads(claimed.read_text()) != json.loads(json.dumps(config)):
+    # Running it will say which settings differ.
+    return None
+  return json.loads(file.read_text())
 
 
 def _shown(config: Mapping[str, Any], name: str) -> str:

@@ -72,7 +72,7 @@ def write_results(
   folder: pathlib.Path,
   **more: Any,
 ) -> None:
-  """Writes results.json and model.keras.
+  """Writes model.keras and, last of all, results.json: a run that has it is done.
 
   Args:
     outcome: How training ended.
@@ -90,9 +90,9 @@ def write_results(
     **more,
     **{f'test_{name}': value for name, value in metrics.items()},
   }
-  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
   if model is not None:
     model.save(folder / 'model.keras')
+  files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
 
 
 def bytes_per_client(process: Any, plan: Plan | None) -> dict[str, int]:

@@ -1,0 +1,23 @@
+"""What tests of processes share."""
+
+import time
+
+import psutil
+
+
+def _runs(process: psutil.Process) -> bool:
+  # A zombie has ended; who reaps it after its parent's death is not ours to say.
+  return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def ends(process: psutil.Process, seconds: float = 5.0) -> bool:
+  """Tells whether a process ends within so many seconds."""
+  deadline = time.monotonic() + seconds
+  while time.monotonic() < deadline:
+    try:
+      if not _runs(process):
+        return True
+    except psutil.NoSuchProcess:
+      return True
+    time.sleep(0.02)
+  return False

@@ -1,0 +1,22 @@
+"""What the plots of tools share."""
+
+import io
+
+from matplotlib import axes as axes_lib
+from matplotlib import figure as figure_lib
+
+
+def blank(width: float, height: float) -> tuple[figure_lib.Figure, axes_lib.Axes]:
+  """Returns a figure of a size in inches, and its axes; needs no display."""
+  figure = figure_lib.Figure(figsize=(width, height), layout='constrained')
+  axes = figure.subplots()
+  for side in ('top', 'right'):
+    axes.spines[side].set_visible(False)
+  return figure, axes
+
+
+def png(figure: figure_lib.Figure) -> bytes:
+  """Draws a figure as a PNG file."""
+  picture = io.BytesIO()
+  figure.savefig(picture, format='png', dpi=120)
+  return picture.getvalue()

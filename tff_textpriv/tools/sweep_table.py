@@ -1,0 +1,242 @@
+"""What a sweep writes down: a row a run, and means and spreads over seeds."""
+
+import csv
+import dataclasses
+import math
+import pathlib
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tff_textpriv import files
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.tools import studies, sweep_children, sweep_grid, tables
+from tff_textpriv.training import output
+
+FINISHED, FAILED, UNFINISHED = 'finished', 'failed', 'unfinished'
+# What is known of a run beside its settings and figures; columns of sweep.csv.
+_RECORD = ('run', 'status', 'error', 'seconds')
+# The figure that tells most of a run, where it has it; the first ones tell more.
+_METRICS = (
+  'test_auc',
+  'test_local_accuracy',
+  'test_accuracy',
+  'test_word_perplexity',
+)
+
+# Figures that only the CSV files show.
+_MINOR = {'selected_round', 'bytes_down_per_client'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A run and what is known of it.
+
+  Attributes:
+    run: The run.
+    status: `finished`, `failed` or `unfinished`.
+    error: Why it failed, in a sentence.
+    seconds: How long its attempts took, as far as a sweep saw them end.
+    results: The figures of a finished run.
+  """
+
+  run: sweep_grid.Run
+  status: str
+  error: str = ''
+  seconds: float | None = None
+  results: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+  """Mean and standard deviation of a figure over `n` seeds; no deviation of one."""
+
+  mean: float
+  deviation: float | None
+  n: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+  """The finished runs that differ only in their seeds.
+
+  Attributes:
+    settings: The algorithm and the swept flags that it has.
+    rows: The runs.
+  """
+
+  settings: Mapping[str, Any]
+  rows: Sequence[Row]
+
+  def spread(self, figure: str) -> Spread | None:
+    """Returns a figure's spread; `None` unless it is a number in all of the runs."""
+    values = [
+      row.results[figure] for row in self.rows if is_number(row.results.get(figure))
+    ]
+    if not values or len(values) < len(self.rows):
+      return None
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(statistics.fmean(values), deviation, len(values))
+
+
+def label(settings: Mapping[str, Any]) -> str:
+  """Writes settings as `rr_ldp num_clients=10`."""
+  words = [
+    f'{name}={settings_lib.format_value(value)}' for name, value in settings.items()
+  ]
+  return ' '.join(words).replace('algo=', '', 1)
+
+
+def read(folder: pathlib.Path, runs: Sequence[sweep_grid.Run]) -> list[Row]:
+  """Reads what is known of runs: results from their folders, the rest from sweep.csv."""
+  file = folder / 'sweep.csv'
+  known: dict[str, dict[str, str]] = {}
+  if file.exists():
+    with open(file, newline='', encoding='utf-8') as stream:
+      known = {row['run']: row for row in csv.DictReader(stream)}
+  return [_read_row(run, known.get(run.name, {})) for run in runs]
+
+
+def _read_row(run: sweep_grid.Run, known: Mapping[str, str]) -> Row:
+  seconds = float(known['seconds']) if known.get('seconds') else None
+  results = output.finished_results(run.folder, run.config)
+  if results is not None:
+    return Row(run, FINISHED, seconds=seconds, results=results)
+  if known.get('status') == FAILED:
+    return Row(run, FAILED, known['error'], seconds)
+  return Row(run, UNFINISHED, seconds=seconds)
+
+
+def after(row: Row, attempt: sweep_children.Attempt) -> Row:
+  """Returns what is known of a run after one more attempt."""
+  seconds = (row.seconds or 0.0) + attempt.seconds
+  if attempt.error:
+    return Row(row.run, FAILED, attempt.error, seconds)
+  results = output.finished_results(row.run.folder, row.run.config)
+  if results is None:
+    return Row(row.run, UNFINISHED, seconds=seconds)
+  return Row(row.run, FINISHED, seconds=seconds, results=results)
+
+
+def points(rows: Sequence[Row]) -> list[Point]:
+  """Groups runs that differ only in their seeds; those that finished count."""
+  settings = {label(row.run.point): row.run.point for row in rows}
+  return [
+    Point(
+      point,
+      [row for row in rows if row.run.point == point and row.status == FINISHED],
+    )
+    for point in settings.values()
+  ]
+
+
+def default_metric(rows: Sequence[Row]) -> str | None:
+  """Returns the figure that tells most of the finished runs; one that all have."""
+  finished = [row.results for row in rows if row.status == FINISHED]
+  shared = [
+    figure
+    for figure in _METRICS
+    if all(is_number(each.get(figure)) for each in finished)
+  ]
+  return shared[0] if finished and shared else None
+
+
+def write(folder: pathlib.Path, rows: Sequence[Row], command: str) -> str:
+  """Writes sweep.csv, sweep_summary.csv and sweep_summary.md.
+
+  Args:
+    folder: The sweep's folder.
+    rows: All its runs.
+    command: The command, for the reader to repeat it.
+
+  Returns:
+    The table of means and spreads, to print.
+  """
+  settings = _names(row.run.config for row in rows)
+  figures = _names(row.results for row in rows)
+  files.write_atomically(
+    folder / 'sweep.csv',
+    tables.csv_text(
+      [*_RECORD, *settings, *figures],
+      [
+        [
+          row.run.name,
+          row.status,
+          row.error,
+          None if row.seconds is None else round(row.seconds, 1),
+          *(_cell(row.run.config.get(name)) for name in settings),
+          *(_cell(row.results.get(name)) for name in figures),
+        ]
+        for row in rows
+      ],
+    ),
+  )
+  grouped = points(rows)
+  swept = _names(point.settings for point in grouped)
+  measured = [
+    figure for figure in figures if any(point.spread(figure) for point in grouped)
+  ]
+  files.write_atomically(
+    folder / 'sweep_summary.csv', _summary_csv(grouped, swept, measured)
+  )
+  shown = [each for each in studies.COLUMNS if each in {*measured, 'epsilon'} - _MINOR]
+  table = tables.markdown(
+    [*swept, 'n', *shown],
+    [
+      [
+        *(_cell(point.settings.get(name)) for name in swept),
+        str(len(point.rows)),
+        *(_mean_and_deviation(point, figure) for figure in shown),
+      ]
+      for point in grouped
+    ],
+  )
+  files.write_atomically(
+    folder / 'sweep_summary.md',
+    f'# Mean ± standard deviation over n seeds\n\n    {command}\n\n{table}\n',
+  )
+  return table
+
+
+def _summary_csv(
+  grouped: Sequence[Point], swept: Sequence[str], figures: Sequence[str]
+) -> str:
+  lines = []
+  for point in grouped:
+    line: list[Any] = [_cell(point.settings.get(name)) for name in swept]
+    line.append(len(point.rows))
+    for figure in figures:
+      spread = point.spread(figure)
+      line += [spread and spread.mean, spread and spread.deviation]
+    lines.append(line)
+  columns = [f'{figure}_{what}' for figure in figures for what in ('mean', 'sd')]
+  return tables.csv_text([*swept, 'n', *columns], lines)
+
+
+def _mean_and_deviation(point: Point, figure: str) -> str:
+  """Writes a figure of a point for people."""
+  spread = point.spread(figure)
+  pattern = studies.column_format(figure)[1]
+  if spread is None:
+    return 'no guarantee' if figure == 'epsilon' and point.rows else '-'
+  if spread.deviation is None:
+    return pattern.format(spread.mean)
+  return f'{pattern.format(spread.mean)} ± {pattern.format(spread.deviation)}'
+
+
+def _names(maps: Iterable[Mapping[str, Any]]) -> list[str]:
+  """Returns the keys of all maps, in the order in which they first appear."""
+  return list(dict.fromkeys(name for each in maps for name in each))
+
+
+def _cell(value: Any) -> str:
+  return '' if value is None else settings_lib.format_value(value)
+
+
+def is_number(value: Any) -> bool:
+  """Tells whether a figure is a finite number."""
+  return (
+    isinstance(value, int | float)
+    and not isinstance(value, bool)
+    and math.isfinite(value)
+  )
