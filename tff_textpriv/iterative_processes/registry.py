@@ -196,8 +196,8 @@ class PersonalSettings(FullStepSettings, ScheduleSettings, LocalTrainingSettings
   )
   public_words: int = setting(
     0,
-    'Words that all users have in their vocabularies anyway: the first ones of '
-    '--vectors_file or of the checkpoint.',
+    'Words that all users have in their vocabularies anyway, so that words they have not '
+    'used yet are told apart: the first ones of --vectors_file or of the checkpoint.',
     low=0,
   )
 
