@@ -130,7 +130,7 @@ def _workbench(
       f'--algo={chosen.algorithm.name} leaves an embedding of words on the device, '
       f'which --model={chosen.task_settings.model} of the task {chosen.task.name} does '
       'not have; it goes with the models bilstm_* and encoder_* of the tasks newsgroups, '
-      'agnews and sst2'
+      'agnews, sst2 and custom'
     )
   return classifier_workbench.ClassifierWorkbench(chosen, data)
 
