@@ -8,13 +8,13 @@ from tff_textpriv.datasets.clients import DataError
 _GROUPS = ('train', 'validation', 'test')
 
 
-def _write(folder, rows, **facts):
+def _write(folder, rows, facts=None):
   """Writes a converted file of (split, user, text, label)."""
   path = str(folder / 'converted.sqlite')
   with client_sqlite.create(path) as writer:
     for row in rows:
       writer.add(*row)
-    writer.note(facts)
+    writer.note(facts or {})
   return path
 
 
@@ -142,7 +142,7 @@ def test_too_few_and_too_many_classes_are_refused(tmp_path, number):
 
 def test_too_many_broken_rows_stop_with_the_first_of_them(tmp_path):
   facts = {'rows': 200, 'broken': 3, 'first_broken': ['a.csv:2: odd', 'a.csv:9: bad']}
-  path = _write(tmp_path, _users(3), **facts)
+  path = _write(tmp_path, _users(3), facts)
   own_text.check_broken(path, 0.015)
   with pytest.raises(DataError) as caught:
     own_text.check_broken(path, 0.01)

@@ -154,7 +154,7 @@ def test_a_language_model_is_trained_from_a_table(posts, capsys):
     posts,
     '--algo=fed_avg',
     f'--public_data={posts.parent / "public.txt"}',
-    '--vocab_size=60',
+    '--vocab_size=270',
     '--total_rounds=2',
     '--clients_per_round=4',
     '--test_share=0.2',
@@ -182,3 +182,11 @@ def test_a_classifier_is_trained_from_a_table_with_labels(posts, capsys, algo):
 def test_too_many_broken_rows_stop_the_run(posts):
   with pytest.raises(ValueError, match='--max_broken_share=0.001; mend them'):
     _run(posts, '--algo=fed_avg', '--label_column=topic', '--max_broken_share=0.001')
+
+
+def test_no_privacy_is_claimed_for_clients_who_are_not_users(posts):
+  given = ('--algo=rr_ldp', '--label_column=topic', '--federation=shards')
+  with pytest.raises(
+    ValueError, match='--federation=shards deals the texts of one user'
+  ):
+    _run(posts, *given)

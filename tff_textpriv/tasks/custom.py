@@ -123,6 +123,11 @@ class OwnLabelsSettings(token_settings.TokenSettings, OwnTextSettings):
     choices=(*classification_settings.MODELS, *sequence_presets.MODELS),
   )
 
+  @property
+  def parts_users(self) -> bool:
+    """Whether texts of one person, known as such, are dealt to several clients."""
+    return self.federation != 'users'
+
 
 def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   """Reads the data that `--data` names, and prints what is in them."""

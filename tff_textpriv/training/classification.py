@@ -136,8 +136,14 @@ def _workbench(
 
 
 def _check_claim(chosen: experiment.Experiment) -> None:
-  """Refuses a privacy claim that the representation breaks."""
+  """Refuses a privacy claim that the representation or the federation breaks."""
   task = chosen.task_settings
+  if task.parts_users and chosen.claims_privacy:
+    raise settings_lib.IncompatibleSettingsError(
+      f'--federation={task.federation} deals the texts of one user to many clients: a '
+      'figure for clients would promise nothing to users. Use --federation=users, or for '
+      'a comparison add --privacy_claim=false.'
+    )
   if task.reads_clients_text and chosen.claims_privacy:
     what = f'--representation={task.representation} is fitted on'
     if task.reads_tokens:
