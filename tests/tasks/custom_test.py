@@ -60,10 +60,19 @@ def test_a_label_column_makes_it_a_classification_task():
   )
   assert without.task.kind == 'language_model'
   assert with_labels.task.kind == 'classification'
-  assert without.folder == with_labels.folder
-  assert without.config != with_labels.config
+  assert without.folder.name == 'custom_fed_avg'
+  assert with_labels.folder.name == 'custom_labels_fed_avg'
+  assert without.config['task'] == with_labels.config['task'] == 'custom'
   assert with_labels.task_settings.federation == 'users'
   assert with_labels.run.cohort_sampling == 'fixed'
+
+
+def test_of_many_users_a_hundred_take_part_in_a_round_if_not_said_otherwise():
+  def cohort(num_users, *given):
+    return _parse('--algo=fed_avg', '--label_column=y', *given).run.cohort(num_users)
+
+  assert (cohort(30), cohort(3000)) == (30, 100)
+  assert cohort(3000, '--clients_per_round=500') == 500
 
 
 @pytest.mark.parametrize('name', registry.ALGORITHMS)

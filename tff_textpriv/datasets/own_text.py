@@ -87,13 +87,11 @@ def open_groups(
       'there must be users for training, validation and test, by --split_column or by '
       '--validation_share and --test_share'
     )
-  return clients.FederatedText(
-    name,
-    *(
-      client_sqlite.SqlClientText(path, split, ids, max_texts)
-      for split, ids in zip(names, groups, strict=True)
-    ),
+  train, validation, test = (
+    client_sqlite.SqlClientText(path, split, ids, max_texts)
+    for split, ids in zip(names, groups, strict=True)
   )
+  return clients.FederatedText(name, train, validation, test)
 
 
 def read_labelled(

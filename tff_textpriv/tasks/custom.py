@@ -32,6 +32,8 @@ _DATA = (
   '.jsonl or .parquet file, of LEAF’s .json, of a .sqlite file in TFF’s layout, of a '
   'folder of such files, or of a folder of text files, USER/*.txt or USER.txt.'
 )
+# Clients of a round of which nothing was said.
+_MOST_CLIENTS = 100
 _EMBEDDED_CLASSES = ('red', 'green', 'blue')
 
 
@@ -127,6 +129,22 @@ class OwnLabelsSettings(token_settings.TokenSettings, OwnTextSettings):
   def parts_users(self) -> bool:
     """Whether texts of one person, known as such, are dealt to several clients."""
     return self.federation != 'users'
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnLabelsRunSettings(classification_settings.ClassificationRunSettings):
+  """Of users there may be very many."""
+
+  clients_per_round: int = setting(
+    0,
+    'Clients a round: the exact number with fixed cohorts, else the expected one; 0 for '
+    f'{_MOST_CLIENTS}, or all if they are fewer.',
+    low=0,
+  )
+
+  def cohort(self, num_clients: int) -> int:
+    """Returns how many clients take part in a round, of so many."""
+    return self.clients_per_round or min(num_clients, _MOST_CLIENTS)
 
 
 def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
@@ -226,7 +244,8 @@ TASK = experiment.Task(
       kind='classification',
       settings=OwnLabelsSettings,
       load=load_labelled,
-      run_settings=classification_settings.ClassificationRunSettings,
+      run_settings=OwnLabelsRunSettings,
+      run_name='custom_labels',
       defaults=_defaults,
     )
   },

@@ -162,7 +162,7 @@ def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.Cohort
     return cohorts.CohortSampler(client_ids, 1, 'fixed', chosen.run.seed)
   return cohorts.CohortSampler(
     client_ids,
-    chosen.run.clients_per_round or len(client_ids),
+    run.cohort(len(client_ids)),
     chosen.run.cohort_sampling,
     chosen.run.seed,
     run.dropout_rate,

@@ -132,3 +132,7 @@ class ClassificationRunSettings(training_settings.RunSettings):
     low=0,
     below=1,
   )
+
+  def cohort(self, num_clients: int) -> int:
+    """Returns how many clients take part in a round, of so many."""
+    return self.clients_per_round or num_clients

@@ -23,6 +23,8 @@ class Task:
     settings: The class of its settings.
     load: Reads the data, given the settings and the run's seed.
     run_settings: The class of the run's settings, whose defaults go with the task.
+    run_name: What a run is called by default, before the algorithm; the task's name if
+      it is empty.
     defaults: Returns those defaults of the task's flags, as one would type them, that
       go with an algorithm and are not those of the settings.
     variants: Tasks of the same name that take its place where a flag is given, by the
@@ -35,6 +37,7 @@ class Task:
   settings: type[settings_lib.Settings]
   load: Callable[[Any, int], Any]
   run_settings: type[training_settings.RunSettings] = training_settings.RunSettings
+  run_name: str = ''
   defaults: Callable[[registry.Algorithm], Mapping[str, str]] = lambda _: {}
   variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
@@ -54,7 +57,8 @@ class Experiment:
   @property
   def folder(self) -> pathlib.Path:
     """The run's output folder."""
-    name = self.machine.experiment_name or f'{self.task.name}_{self.algorithm.name}'
+    task = self.task.run_name or self.task.name
+    name = self.machine.experiment_name or f'{task}_{self.algorithm.name}'
     return pathlib.Path(self.machine.root_output_dir) / name
 
   @property
