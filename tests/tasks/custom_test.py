@@ -3,6 +3,8 @@
 import csv
 import itertools
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -139,6 +141,20 @@ def test_a_language_model_without_public_text_is_told_what_to_do():
   assert '--public_data=FILE' in message and '--tokenizer_source=oracle' in message
   assert _parse(*given, '--public_data=public.txt')
   assert _parse(*given, '--tokenizer_source=oracle', '--privacy_claim=false')
+
+
+def test_a_wrong_column_is_refused_before_tensorflow_is_loaded(posts):
+  script = (
+    'import sys; from tff_textpriv.tasks import base, custom\n'
+    'try:\n  base.run(base.parse(custom.TASK, sys.argv[1:]))\n'
+    'except ValueError as error:\n  print(error)\n'
+    'sys.exit("tensorflow" in sys.modules)'
+  )
+  given = ['--algo=fed_avg', f'--data={posts}', *_COLUMNS, '--label_column=stars']
+  done = subprocess.run(
+    [sys.executable, '-c', script, *given], capture_output=True, text=True, check=True
+  )
+  assert '--label_column=stars: there is no such column in' in done.stdout
 
 
 def test_shares_that_leave_nobody_to_train_are_refused():

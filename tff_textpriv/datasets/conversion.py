@@ -66,6 +66,11 @@ class Source:
   split: str | None = None
 
 
+def check(source: Source) -> None:
+  """Raises what `convert` would if the file or a column is not there."""
+  _choose_columns(source, *_find(source.path))
+
+
 def convert(source: Source, cache_dir: str) -> str:
   """Converts the text, unless that was done before.
 

@@ -33,6 +33,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
 
 def run(experiment: experiment_lib.Experiment) -> int:
   """Runs an experiment and writes its report.html; returns the exit code."""
+  experiment.task.check(experiment.task_settings)
   code = _train(experiment)
   if code == 0:
     file = experiment.folder / 'report.html'

@@ -147,6 +147,12 @@ class OwnLabelsRunSettings(classification_settings.ClassificationRunSettings):
     return self.clients_per_round or min(num_clients, _MOST_CLIENTS)
 
 
+def check(chosen: OwnLanguageSettings | OwnLabelsSettings) -> None:
+  """Refuses a file or a column that is not there."""
+  if chosen.data not in ('embedded', 'download'):
+    conversion.check(_source(chosen))
+
+
 def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   """Reads the data that `--data` names, and prints what is in them."""
   return language_data.load(
@@ -175,20 +181,21 @@ def _read_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   return data
 
 
+def _source(chosen: OwnLanguageSettings | OwnLabelsSettings) -> conversion.Source:
+  return conversion.Source(
+    chosen.data,
+    chosen.user_column,
+    chosen.text_column,
+    chosen.label_column,
+    chosen.split_column,
+  )
+
+
 def _open(
   chosen: OwnLanguageSettings | OwnLabelsSettings, seed: int
 ) -> tuple[str, clients.FederatedText]:
   """Converts the data if they are not yet, and deals their users into groups."""
-  path = conversion.convert(
-    conversion.Source(
-      chosen.data,
-      chosen.user_column,
-      chosen.text_column,
-      chosen.label_column,
-      chosen.split_column,
-    ),
-    chosen.data_dir,
-  )
+  path = conversion.convert(_source(chosen), chosen.data_dir)
   own_text.check_broken(path, chosen.max_broken_share)
   data = own_text.open_groups(
     path,
@@ -237,6 +244,7 @@ TASK = experiment.Task(
   kind='language_model',
   settings=OwnLanguageSettings,
   load=load_text,
+  check=check,
   variants={
     'label_column': experiment.Task(
       name='custom',
@@ -244,6 +252,7 @@ TASK = experiment.Task(
       kind='classification',
       settings=OwnLabelsSettings,
       load=load_labelled,
+      check=check,
       run_settings=OwnLabelsRunSettings,
       run_name='custom_labels',
       defaults=_defaults,

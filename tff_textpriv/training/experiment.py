@@ -25,6 +25,8 @@ class Task:
     run_settings: The class of the run's settings, whose defaults go with the task.
     run_name: What a run is called by default, before the algorithm; the task's name if
       it is empty.
+    check: Refuses settings that do not go with what is on the disk, at once: without
+      TensorFlow, which `load` may need.
     defaults: Returns those defaults of the task's flags, as one would type them, that
       go with an algorithm and are not those of the settings.
     variants: Tasks of the same name that take its place where a flag is given, by the
@@ -38,6 +40,7 @@ class Task:
   load: Callable[[Any, int], Any]
   run_settings: type[training_settings.RunSettings] = training_settings.RunSettings
   run_name: str = ''
+  check: Callable[[Any], None] = lambda _: None
   defaults: Callable[[registry.Algorithm], Mapping[str, str]] = lambda _: {}
   variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
