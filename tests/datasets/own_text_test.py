@@ -26,6 +26,10 @@ def _users(number, per_user=2):
   ]
 
 
+def _all_users(data):
+  return [user for group in _GROUPS for user in getattr(data, group).client_ids]
+
+
 def _sizes(data):
   return [len(getattr(data, group).client_ids) for group in _GROUPS]
 
@@ -105,15 +109,11 @@ def test_labelled_texts_stay_with_their_users_and_groups(tmp_path):
     found, texts = getattr(examples, group), getattr(data, group)
     assert len(found) == 2 * len(texts.client_ids)
     for text, label, user in zip(found.texts, found.labels, found.users, strict=True):
-      name = data_users(data)[user]
+      name = _all_users(data)[user]
       assert name in texts.client_ids and text in texts.read(name)
       assert examples.classes[label] == 'ab'[int(name.removeprefix('user')) % 2]
     assert not seen & set(found.users)
     seen |= set(found.users)
-
-
-def data_users(data):
-  return [user for group in _GROUPS for user in getattr(data, group).client_ids]
 
 
 @pytest.mark.parametrize(
