@@ -35,7 +35,9 @@ def posts(tmp_path):
       body = f'my {topic[:-1]} has {words[n % 4]} and {words[(n + 1) % 4]} , number {n}'
       writer.writerow([f'user{user}', body, topic])
     writer.writerow(['', 'nobody wrote this', 'cats'])
-  words = [''.join(letters) for letters in itertools.product('bcd', 'aei', 'klmn')]
+  words = [
+    ''.join(letters) for letters in itertools.product('bcdfghkl', 'aeiou', 'klmnprst')
+  ]
   (tmp_path / 'public.txt').write_text('\n'.join([' '.join(words)] * 20))
   return path
 
@@ -196,7 +198,7 @@ def test_a_language_model_is_trained_from_a_table(posts, capsys, algo):
     f'--algo={algo}',
     *_MORE.get(algo, ()),
     f'--public_data={posts.parent / "public.txt"}',
-    '--vocab_size=300',
+    '--vocab_size=500',
     '--total_rounds=2',
     '--clients_per_round=4',
     '--test_share=0.2',
