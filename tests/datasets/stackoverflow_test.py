@@ -5,7 +5,7 @@ import urllib.error
 
 import pytest
 
-from tff_textpriv.datasets import stackoverflow
+from tff_textpriv.datasets import client_sqlite, stackoverflow
 from tff_textpriv.datasets.clients import DataError, UnknownClientError
 
 _TEXTS = {
@@ -122,14 +122,17 @@ def test_reading_leaves_the_file_as_it_is(path):
   before = pathlib.Path(path).read_bytes()
   data = stackoverflow.load(path)
   data.train.read('ann')
-  with stackoverflow._open(path) as connection, pytest.raises(sqlite3.OperationalError):
+  with (
+    client_sqlite.open_file(path) as connection,
+    pytest.raises(sqlite3.OperationalError),
+  ):
     connection.execute('DELETE FROM examples')
   assert pathlib.Path(path).read_bytes() == before
   assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
 
 
 def test_reading_a_user_uses_the_index(path):
-  with stackoverflow._open(path) as connection:
+  with client_sqlite.open_file(path) as connection:
     plan = connection.execute(
       'EXPLAIN QUERY PLAN SELECT * FROM examples WHERE split_name = ? AND client_id = ?',
       ('train', 'ann'),

@@ -37,6 +37,15 @@ def test_global_accuracy_is_a_geometric_and_local_accuracy_a_plain_mean():
   assert user_evaluation.summary([(0.0, 0.5), (0.4, 1.0)])['global_accuracy'] == 0
 
 
+def test_users_whose_classes_nobody_is_tested_on_have_no_local_accuracy():
+  tests = user_evaluation.make_tests({'a': np.array([2])}, np.array([0, 1]), 2, seed=0)
+  assert len(tests['a'].own) == 0
+  nothing = float('nan')
+  both = user_evaluation.summary([(0.5, nothing), (0.5, 0.25)])
+  assert both['local_accuracy'] == pytest.approx(0.25)
+  assert user_evaluation.summary([(0.5, nothing)]).keys() == {'global_accuracy'}
+
+
 def test_examples_are_read_with_a_user_s_vocabulary():
   examples = labelled_batching.EncodedExamples(
     ragged.RaggedIds.from_rows([[0, 1], [2], [1, 2, 2]]),

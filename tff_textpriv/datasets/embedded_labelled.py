@@ -4,12 +4,19 @@ Everything is a pure function of the seed. Text is in the artificial language of
 `artificial_language`, in its private dialect.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from tff_textpriv.datasets import artificial_language, imdb, labelled, movielens
+from tff_textpriv.datasets import (
+  artificial_language,
+  imdb,
+  labelled,
+  movielens,
+  partition,
+)
 
 _MIN_SENTENCES, _MAX_SENTENCES = 6, 16
 # That a sentence of a review is on one of the topics of its own sentiment.
@@ -146,6 +153,24 @@ def topics(
     groups.append(labelled.Examples.of_texts(_joined(written, lengths), labels))
   train, validation = labelled.hold_out(groups[0], seed)
   return labelled.LabelledData('embedded', tuple(classes), train, validation, groups[1])
+
+
+def with_users(
+  data: labelled.LabelledData, seed: int, num_users: int = 80, alpha: float = 1.0
+) -> labelled.LabelledData:
+  """Makes up who wrote the training examples: users with class shares of their own.
+
+  Args:
+    data: The data.
+    seed: Decides who wrote what.
+    num_users: The number of users.
+    alpha: How alike they are; see `partition.dirichlet`.
+  """
+  users = np.empty(len(data.train), np.int64)
+  dealt = partition.dirichlet(data.train.labels, num_users, alpha, seed)
+  for number, rows in enumerate(dealt.values()):
+    users[rows] = number
+  return dataclasses.replace(data, train=dataclasses.replace(data.train, users=users))
 
 
 def _write_reviews(

@@ -5,9 +5,10 @@ A file is one object, {"users": [id, ...], "num_samples": [...], "user_data":
 of pieces of ten tokens; before LEAF's last step it is a string.
 """
 
+import codecs
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from tff_textpriv.datasets import clients, rows
 
@@ -20,14 +21,17 @@ EXPECTED = (
 # LEAF's own control tokens; tokenizers have theirs.
 _CONTROL_TOKENS = frozenset({'<PAD>', '<BOS>', '<EOS>'})
 _DECODER = json.JSONDecoder()
+# Characters that are read at a time, and those of the longest of NaN, null, Infinity ...
+_CHUNK = 1_000_000
+_LONGEST_LITERAL = 16
 _SPACE = frozenset(' \t\n\r')
 
 
 def index(path: str, on_broken_row: rows.OnBrokenRow) -> Iterator[tuple[str, int, int]]:
-  """Finds the users of a file. Users without any word are left out.
+  """Finds the users of a file of any size. Users without any word are left out.
 
-  The file is held in memory, but users are parsed one at a time; to read a user
-  later, only that user's part of the file is needed.
+  Users are parsed one at a time, and no other is in memory; to read a user later,
+  only that user's part of the file is needed.
 
   Args:
     path: The file.
@@ -41,15 +45,51 @@ def index(path: str, on_broken_row: rows.OnBrokenRow) -> Iterator[tuple[str, int
   Raises:
     DataError: If the file is not complete JSON, or of another kind.
   """
-  shard = _Shard(path)
-  for user, start, end, value in shard.users():
+  for user in read_users(path):
     try:
-      comments = _comments(value)
+      comments = user.comments()
     except ValueError as error:
-      on_broken_row(shard.error(f'user {user!r}: {error}', start))
+      on_broken_row(user.error(str(error)))
     else:
       if any(comments):
-        yield user, shard.num_bytes(start), shard.num_bytes(end)
+        yield user.name, user.start, user.end
+
+
+class User(NamedTuple):
+  """A user of a file.
+
+  Attributes:
+    path: The file.
+    name: The user's id.
+    line: The line where the value in `user_data` starts, from 1.
+    start: Where it starts, in bytes.
+    end: Where it ends, in bytes.
+    value: The value, parsed.
+  """
+
+  path: str
+  name: str
+  line: int
+  start: int
+  end: int
+  value: Any
+
+  def comments(self) -> list[str]:
+    """Extracts the comments; raises `ValueError` with the reason."""
+    return _comments(self.value)
+
+  def labels(self) -> list[Any]:
+    """Extracts the labels, one a comment; raises `ValueError` with the reason."""
+    labels = self.value.get('y')
+    if not isinstance(labels, list) or len(labels) != len(self.value['x']):
+      raise ValueError('there is no list "y" with a label for each comment')
+    return labels
+
+  def error(self, problem: str) -> clients.DataError:
+    """Makes an error that names the user and its line."""
+    return clients.DataError.in_file(
+      self.path, f'user {self.name!r}: {problem}; {EXPECTED}', line=self.line
+    )
 
 
 def texts(value: bytes) -> list[str]:
@@ -79,58 +119,60 @@ def _tokens(comment: Any) -> list[str]:
   return [token for part in comment for token in _tokens(part)]
 
 
+def read_users(path: str) -> Iterator[User]:
+  """Reads the users of a file, of which no more than a user and a bit is in memory.
+
+  Raises:
+    DataError: If the file cannot be read, is not complete JSON, or of another kind.
+  """
+  try:
+    with open(path, 'rb') as file:
+      yield from _Shard(path, file).users()
+  except OSError as error:
+    raise clients.DataError.in_file(
+      path, f'cannot be read ({error.strerror}); {EXPECTED}'
+    ) from error
+
+
 class _Shard:
   """A file that is walked through once, from its beginning to its end."""
 
-  def __init__(self, path: str):
-    with open(path, 'rb') as file:
-      content = file.read()
+  def __init__(self, path: str, file: BinaryIO):
     self._path = path
-    try:
-      self._text = content.decode()
-    except UnicodeDecodeError as error:
-      raise clients.DataError.in_file(
-        path,
-        f'not UTF-8 ({error.reason}); {EXPECTED}',
-        line=content.count(b'\n', 0, error.start) + 1,
-      ) from error
-    # The next character to parse.
+    self._file = file
+    self._decoder = codecs.getincrementaldecoder('utf-8')()
+    # The part of the file that is in memory, and the next character to parse.
+    self._text = ''
     self._cursor = 0
-    # A place that was passed, in characters and in bytes.
-    self._passed = (0, 0)
+    self._is_whole = False
+    # How many bytes and lines there were up to a character of the part.
+    self._passed = (0, 0, 0)
 
-  def error(self, problem: str, position: int) -> clients.DataError:
-    """Makes an error that names the line of a character."""
-    line = self._text.count('\n', 0, position) + 1
-    return clients.DataError.in_file(self._path, f'{problem}; {EXPECTED}', line=line)
-
-  def num_bytes(self, position: int) -> int:
-    """Counts the bytes before a character; positions may only grow from call to call."""
-    characters, num_bytes = self._passed
-    num_bytes += len(self._text[characters:position].encode())
-    self._passed = (position, num_bytes)
-    return num_bytes
-
-  def users(self) -> Iterator[tuple[str, int, int, Any]]:
-    """Yields each entry of `user_data`: user, start and end in characters, value."""
+  def users(self) -> Iterator[User]:
+    """Yields each entry of `user_data`."""
     listed: Any = None
     found: set[str] = set()
     try:
       for key in self._keys():
         if key == 'user_data':
-          for user in self._keys():
-            start = self._cursor
+          for name in self._keys():
+            start, line = self._place()
             value = self._value()
-            found.add(user)
-            yield user, start, self._cursor, value
+            end, _ = self._place()
+            found.add(name)
+            yield User(self._path, name, line, start, end, value)
         else:
           value = self._value()
           listed = value if key == 'users' else listed
-      if self._cursor < len(self._text):
+      if self._peek():
         raise json.JSONDecodeError('more after the end', self._text, self._cursor)
     except json.JSONDecodeError as error:
-      raise self.error(
-        f'damaged, truncated or no JSON ({error.msg}, column {error.colno})', error.pos
+      self._cursor = error.pos
+      _, line = self._place()
+      raise clients.DataError.in_file(
+        self._path,
+        f'damaged, truncated or no JSON ({error.msg}); {EXPECTED}',
+        line=line,
       ) from error
     if not isinstance(listed, list) or found != set(map(str, listed)):
       raise clients.DataError.in_file(
@@ -156,9 +198,21 @@ class _Shard:
       self._expect(',')
 
   def _value(self) -> Any:
-    """Parses the value at the cursor."""
-    value, self._cursor = _DECODER.raw_decode(self._text, self._cursor)
-    return value
+    """Parses the value at the cursor, and reads on as far as it goes."""
+    while True:
+      try:
+        value, end = _DECODER.raw_decode(self._text, self._cursor)
+      except json.JSONDecodeError as error:
+        is_cut = len(self._text) - error.pos < _LONGEST_LITERAL
+        is_cut = is_cut or error.msg.startswith('Unterminated string')
+        if self._is_whole or not is_cut:
+          raise
+      else:
+        # At the end of what was read, the number 12 may be the first part of 123.
+        if self._is_whole or end < len(self._text):
+          self._cursor = end
+          return value
+      self._read_on()
 
   def _expect(self, character: str) -> None:
     """Moves behind a character, and the white space around it."""
@@ -167,13 +221,43 @@ class _Shard:
 
   def _found(self, character: str) -> bool:
     """Moves as `_expect` does, if the character is there."""
-    self._skip_space()
-    if not self._text.startswith(character, self._cursor):
+    if self._peek() != character:
       return False
     self._cursor += 1
-    self._skip_space()
+    self._peek()
     return True
 
-  def _skip_space(self) -> None:
-    while self._text[self._cursor : self._cursor + 1] in _SPACE:
-      self._cursor += 1
+  def _peek(self) -> str:
+    """Skips white space; returns the character after it, nothing at the end."""
+    while True:
+      while self._text[self._cursor : self._cursor + 1] in _SPACE:
+        self._cursor += 1
+      if self._cursor < len(self._text) or not self._read_on():
+        return self._text[self._cursor : self._cursor + 1]
+
+  def _place(self) -> tuple[int, int]:
+    """Returns how many bytes are before the cursor, and the number of its line."""
+    position, num_bytes, num_lines = self._passed
+    part = self._text[position : self._cursor]
+    num_bytes += len(part.encode())
+    num_lines += part.count('\n')
+    self._passed = (self._cursor, num_bytes, num_lines)
+    return num_bytes, num_lines + 1
+
+  def _read_on(self) -> bool:
+    """Lets go of what is parsed and reads more; returns whether there was more."""
+    if self._is_whole:
+      return False
+    _, num_bytes, num_lines = self._passed
+    self._text = self._text[self._passed[0] :]
+    self._cursor -= self._passed[0]
+    self._passed = (0, num_bytes, num_lines)
+    # As much again as is waiting, so that a long value is not parsed too often.
+    content = self._file.read(max(_CHUNK, len(self._text)))
+    self._is_whole = not content
+    try:
+      self._text += self._decoder.decode(content, final=self._is_whole)
+    except UnicodeDecodeError as error:
+      line = num_lines + self._text.count('\n') + 1
+      rows.decode(self._path, line, error.object, EXPECTED)
+    return not self._is_whole

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from tff_textpriv.datasets import clients
+from tff_textpriv.datasets import rows
 from tff_textpriv.text.normalize import normalize
 
+_EXPECTED = 'expected a text file in UTF-8 with one document a line'
 # WikiText's headings, such as `= Title =` and `= = Section = =`.
 _HEADING = re.compile(r'(= )+[^=].* =')
 
@@ -26,28 +27,7 @@ def read_lines(*paths: str, keep_headings: bool = False) -> Iterator[str]:
     DataError: If a file is missing, or is not in UTF-8; names file and line.
   """
   for path in paths:
-    try:
-      with open(path, 'rb') as file:
-        for number, raw in enumerate(file, start=1):
-          line = normalize(_decode(path, number, raw))
-          if line and (keep_headings or not _HEADING.fullmatch(line)):
-            yield line
-    except OSError as error:
-      raise clients.DataError.in_file(
-        path,
-        f'cannot be read ({error.strerror}); expected a text file in UTF-8 with one '
-        'document a line',
-      ) from error
-
-
-def _decode(path: str, number: int, raw: bytes) -> str:
-  """Decodes one line; a byte-order mark before the first is left out."""
-  try:
-    return raw.decode('utf-8-sig' if number == 1 else 'utf-8')
-  except UnicodeDecodeError as error:
-    raise clients.DataError.in_file(
-      path,
-      f'not UTF-8 ({error.reason} at byte {error.start + 1} of the line); expected a '
-      'text file in UTF-8 with one document a line',
-      line=number,
-    ) from error
+    for line in rows.decoded_lines(path, _EXPECTED):
+      text = normalize(line.text)
+      if text and (keep_headings or not _HEADING.fullmatch(text)):
+        yield text

@@ -1,6 +1,8 @@
 """Files with a row a line: reading them, and living with a few broken rows."""
 
 import codecs
+import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
@@ -20,6 +22,14 @@ class Row(NamedTuple, Generic[_T]):
   start: int
   end: int
   value: _T
+
+
+class Line(NamedTuple):
+  """A line of text, its number counted from 1, and where in the file it ends."""
+
+  number: int
+  end: int
+  text: str
 
 
 class BrokenRows:
@@ -79,3 +89,50 @@ def read(
         )
       else:
         yield Row(start, end, value)
+
+
+def decoded_lines(path: str, expected: str) -> Iterator[Line]:
+  """Reads the lines of a text file; a byte-order mark before the first is left out.
+
+  Args:
+    path: The file.
+    expected: What the file should be, for error messages.
+
+  Yields:
+    The lines in their order, each with its line end.
+
+  Raises:
+    DataError: If the file cannot be read or is not in UTF-8; names the line, and says
+      how to convert the file.
+  """
+  end = 0
+  try:
+    with open(path, 'rb') as file:
+      for number, raw in enumerate(file, start=1):
+        end += len(raw)
+        yield Line(number, end, decode(path, number, raw, expected))
+  except OSError as error:
+    raise clients.DataError.in_file(
+      path, f'cannot be read ({error.strerror}); {expected}'
+    ) from error
+
+
+def decode(path: str, number: int, raw: bytes, expected: str) -> str:
+  """Decodes a line, or a part of a file that starts with it; see `decoded_lines`."""
+  try:
+    return raw.decode('utf-8-sig' if number == 1 else 'utf-8')
+  except UnicodeDecodeError as error:
+    start = raw.rfind(b'\n', 0, error.start) + 1
+    is_utf16 = number == 1 and raw.startswith(
+      (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    )
+    encoding = 'UTF-16' if is_utf16 else 'WINDOWS-1252'
+    stem, ending = os.path.splitext(path)
+    source, target = shlex.quote(path), shlex.quote(f'{stem}_utf8{ending}')
+    raise clients.DataError.in_file(
+      path,
+      f'not UTF-8 ({error.reason} at byte {error.start - start + 1} of the line); '
+      f'{expected}. Convert it first; if it is {encoding}: '
+      f'iconv -f {encoding} -t UTF-8 {source} > {target}',
+      line=number + raw.count(b'\n', 0, error.start),
+    ) from error

@@ -50,6 +50,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
 
 def run(experiment: experiment_lib.Experiment) -> int:
   """Runs an experiment and writes its report.html; returns the exit code."""
+  experiment.task.check(experiment.task_settings)
   code = _train(experiment)
   if code == 0:
     file = experiment.folder / 'report.html'
@@ -84,20 +85,24 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
     ValueError: For a flag that is unknown, wrong, or of another algorithm.
   """
   given = flags.parse(argv, groups(task))
+  titles = _titles(task)
+  for flag, variant in task.variants.items():
+    if flag in given:
+      task = variant
   name = flags.make(_AlgorithmChoice, given).algo
   if name is None:
     raise flags.UsageError(f'--algo is missing; one of {", ".join(_names(task))}')
   algorithm = registry.ALGORITHMS[name]
   if task.kind not in algorithm.kinds:
     raise flags.UsageError(
-      f'--algo={name} does not go with the task {task.name}, which is one of '
+      f'--algo={name} does not go with the {titles[task.settings]}, which is one of '
       f'{task.kind.replace("_", " ")}; {", ".join(_names(task))} do'
     )
-  _refuse_foreign(given, task, algorithm)
+  _refuse_foreign(given, task, algorithm, titles)
   return experiment_lib.Experiment(
     task,
     algorithm,
-    flags.make(task.settings, given),
+    flags.make(task.settings, {**task.defaults(algorithm), **given}),
     flags.make(algorithm.settings, given),
     flags.make(algorithm.privacy, given) if algorithm.privacy else None,
     flags.make(task.run_settings, given),
@@ -108,7 +113,7 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
 def help_page(task: experiment_lib.Task) -> str:
   """Writes a task's help."""
   algorithms = '; '.join(
-    f'{name}: {registry.ALGORITHMS[name].summary}' for name in _names(task)
+    f'{name}: {registry.ALGORITHMS[name].summary}' for name in _names(*_family(task))
   )
   return flags.format_help(
     f'python -m tff_textpriv.tasks.{task.name} --algo=NAME [--flag=value ...]',
@@ -117,16 +122,39 @@ def help_page(task: experiment_lib.Task) -> str:
   )
 
 
+def _family(task: experiment_lib.Task) -> list[experiment_lib.Task]:
+  """Returns a task and its variants."""
+  return [task, *task.variants.values()]
+
+
+def _titles(
+  task: experiment_lib.Task,
+) -> dict[type[settings_lib.Settings], str]:
+  """Names a task and its variants, by their settings, by what tells them apart."""
+  without = ' or '.join(f'--{flag}' for flag in task.variants)
+  titles = {task.settings: f'task {task.name}' + f' without {without}' * bool(without)}
+  for flag, variant in task.variants.items():
+    titles[variant.settings] = f'task {task.name} with --{flag}'
+  return titles
+
+
 def groups(task: experiment_lib.Task) -> list[flags.Group]:
   """Returns all groups of flags that the task's command knows."""
-  algorithms = [registry.ALGORITHMS[name] for name in _names(task)]
+  algorithms = [registry.ALGORITHMS[name] for name in _names(*_family(task))]
   privacy = {a.privacy: a.name for a in algorithms if a.privacy is not None}
+  titles = _titles(task)
   return [
     flags.Group('Choice of algorithm', _AlgorithmChoice),
-    flags.Group(f'Task {task.name}', task.settings),
+    *(flags.Group(title.capitalize(), group) for group, title in titles.items()),
     *(flags.Group(f'Algorithm {a.name}', a.settings) for a in algorithms),
     *(flags.Group(f'Privacy ({name})', group) for group, name in privacy.items()),
-    flags.Group('Run', task.run_settings),
+    *(
+      flags.Group(
+        f'Run of the {titles[each.settings]}' if task.variants else 'Run',
+        each.run_settings,
+      )
+      for each in _family(task)
+    ),
     flags.Group(
       'Output and machine (may differ when a run is resumed)',
       training_settings.MachineSettings,
@@ -136,39 +164,49 @@ def groups(task: experiment_lib.Task) -> list[flags.Group]:
 
 def flag_names(task: experiment_lib.Task, algorithm: registry.Algorithm) -> set[str]:
   """Returns the flags that a run of the task with the algorithm has."""
+  trained = [each for each in _family(task) if each.kind in algorithm.kinds]
   return set[str]().union(
     *(
       _flag_names(group)
       for group in (
-        task.settings,
+        *(each.settings for each in trained),
         algorithm.settings,
         algorithm.privacy,
-        task.run_settings,
+        *(each.run_settings for each in trained),
         training_settings.MachineSettings,
       )
     )
   )
 
 
-def _names(task: experiment_lib.Task) -> list[str]:
-  """Returns the algorithms that can train the task."""
+def _names(*tasks: experiment_lib.Task) -> list[str]:
+  """Returns the algorithms that can train one of the tasks."""
   return [
     name
     for name, algorithm in registry.ALGORITHMS.items()
-    if task.kind in algorithm.kinds
+    if any(task.kind in algorithm.kinds for task in tasks)
   ]
 
 
 def _refuse_foreign(
-  given: Mapping[str, str], task: experiment_lib.Task, algorithm: registry.Algorithm
+  given: Mapping[str, str],
+  task: experiment_lib.Task,
+  algorithm: registry.Algorithm,
+  titles: Mapping[type[settings_lib.Settings], str],
 ) -> None:
-  """Raises `UsageError` if a flag of another algorithm was given."""
+  """Raises `UsageError` if a flag of another algorithm or variant was given."""
   for name in sorted(given.keys() - {'algo'} - flag_names(task, algorithm)):
     owners = [
       other.name
       for other in registry.ALGORITHMS.values()
       if name in _flag_names(other.settings) | _flag_names(other.privacy)
     ]
+    if not owners:
+      others = [title for group, title in titles.items() if group is not task.settings]
+      raise flags.UsageError(
+        f'--{name} is not a flag of the {titles[task.settings]}, but of the '
+        f'{" or the ".join(others)}'
+      )
     why = ''
     if name in _flag_names(plans.PrivacySettings) and algorithm.no_central_privacy:
       why = f': {algorithm.no_central_privacy}'

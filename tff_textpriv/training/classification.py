@@ -130,14 +130,20 @@ def _workbench(
       f'--algo={chosen.algorithm.name} leaves an embedding of words on the device, '
       f'which --model={chosen.task_settings.model} of the task {chosen.task.name} does '
       'not have; it goes with the models bilstm_* and encoder_* of the tasks newsgroups, '
-      'agnews and sst2'
+      'agnews, sst2 and custom'
     )
   return classifier_workbench.ClassifierWorkbench(chosen, data)
 
 
 def _check_claim(chosen: experiment.Experiment) -> None:
-  """Refuses a privacy claim that the representation breaks."""
+  """Refuses a privacy claim that the representation or the federation breaks."""
   task = chosen.task_settings
+  if task.parts_users and chosen.claims_privacy:
+    raise settings_lib.IncompatibleSettingsError(
+      f'--federation={task.federation} deals the texts of one user to many clients: a '
+      'figure for clients would promise nothing to users. Use --federation=users, or for '
+      'a comparison add --privacy_claim=false.'
+    )
   if task.reads_clients_text and chosen.claims_privacy:
     what = f'--representation={task.representation} is fitted on'
     if task.reads_tokens:
@@ -156,7 +162,7 @@ def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.Cohort
     return cohorts.CohortSampler(client_ids, 1, 'fixed', chosen.run.seed)
   return cohorts.CohortSampler(
     client_ids,
-    chosen.run.clients_per_round or len(client_ids),
+    run.cohort(len(client_ids)),
     chosen.run.cohort_sampling,
     chosen.run.seed,
     run.dropout_rate,

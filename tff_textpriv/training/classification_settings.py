@@ -99,6 +99,11 @@ class ClassificationSettings(settings_lib.Settings):
     """Whether the representation is fitted on the clients' text."""
     return self.representation in FITTED
 
+  @property
+  def parts_users(self) -> bool:
+    """Whether texts of one person, known as such, are dealt to several clients."""
+    return False
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationRunSettings(training_settings.RunSettings):
@@ -127,3 +132,7 @@ class ClassificationRunSettings(training_settings.RunSettings):
     low=0,
     below=1,
   )
+
+  def cohort(self, num_clients: int) -> int:
+    """Returns how many clients take part in a round, of so many."""
+    return self.clients_per_round or num_clients

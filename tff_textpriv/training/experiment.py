@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tff_textpriv import settings as settings_lib
@@ -23,6 +23,14 @@ class Task:
     settings: The class of its settings.
     load: Reads the data, given the settings and the run's seed.
     run_settings: The class of the run's settings, whose defaults go with the task.
+    run_name: What a run is called by default, before the algorithm; the task's name if
+      it is empty.
+    check: Refuses settings that do not go with what is on the disk, at once: without
+      TensorFlow, which `load` may need.
+    defaults: Returns those defaults of the task's flags, as one would type them, that
+      go with an algorithm and are not those of the settings.
+    variants: Tasks of the same name that take its place where a flag is given, by the
+      flag. All of them have the flag.
   """
 
   name: str
@@ -31,6 +39,10 @@ class Task:
   settings: type[settings_lib.Settings]
   load: Callable[[Any, int], Any]
   run_settings: type[training_settings.RunSettings] = training_settings.RunSettings
+  run_name: str = ''
+  check: Callable[[Any], None] = lambda _: None
+  defaults: Callable[[registry.Algorithm], Mapping[str, str]] = lambda _: {}
+  variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +60,8 @@ class Experiment:
   @property
   def folder(self) -> pathlib.Path:
     """The run's output folder."""
-    name = self.machine.experiment_name or f'{self.task.name}_{self.algorithm.name}'
+    task = self.task.run_name or self.task.name
+    name = self.machine.experiment_name or f'{task}_{self.algorithm.name}'
     return pathlib.Path(self.machine.root_output_dir) / name
 
   @property

@@ -73,12 +73,19 @@ def summary(accuracies: Sequence[tuple[float, float]]) -> dict[str, float]:
   """Returns the geometric mean of global, and the mean of local accuracies.
 
   Args:
-    accuracies: Each user's accuracy on the common test, and on its own.
+    accuracies: Each user's accuracy on the common test, and on its own; the latter is
+      not a number where no test example has a class of the user's.
+
+  Returns:
+    `global_accuracy`, and `local_accuracy` of users who have a test of their own.
   """
   common, own = np.array(accuracies).T
   with np.errstate(divide='ignore'):
-    geometric = float(np.exp(np.mean(np.log(common))))
-  return {'global_accuracy': geometric, 'local_accuracy': float(np.mean(own))}
+    figures = {'global_accuracy': float(np.exp(np.mean(np.log(common))))}
+  has_own = ~np.isnan(own)
+  if has_own.any():
+    figures['local_accuracy'] = float(np.mean(own[has_own]))
+  return figures
 
 
 class UserEvaluator:
@@ -147,7 +154,7 @@ class UserEvaluator:
     encode: Callable[[np.ndarray], labelled_batching.EncodedExamples],
     test: UserTest,
   ) -> tuple[float, float]:
-    """Returns a model's accuracy on the common test, and on the user's own.
+    """Returns a model's accuracy on the common test, and on the user's own if any.
 
     Args:
       parts: The model.
@@ -159,10 +166,8 @@ class UserEvaluator:
     logits = self._evaluator.logits([*parts.local, *parts.shared], examples)
     predicted = classifiers.predictions(tf.constant(logits)).numpy()
     is_right = (predicted == examples.labels)[places]
-    return (
-      float(np.mean(is_right[: len(test.common)])),
-      float(np.mean(is_right[len(test.common) :])),
-    )
+    common, own = np.split(is_right, [len(test.common)])
+    return float(np.mean(common)), float(np.mean(own)) if len(own) else float('nan')
 
   def evaluate(
     self, parts: local_training.Parts, examples: labelled_batching.EncodedExamples

@@ -1,0 +1,264 @@
+"""Your own text: a language model, or a classifier where a column holds labels.
+
+python -m tff_textpriv.tasks.custom --data=posts.csv --user_column=author \
+  --text_column=body --label_column=stars --algo=fed_avg
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import (
+  clients,
+  conversion,
+  data_summary,
+  embedded_labelled,
+  labelled,
+  own_text,
+)
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.models import sequence_presets
+from tff_textpriv.settings import setting
+from tff_textpriv.tasks import base, language_data
+from tff_textpriv.training import (
+  classification_settings,
+  experiment,
+  settings,
+  token_settings,
+)
+
+_DATA = (
+  'The data: embedded (generated, nothing to download), or the path of a .csv, .tsv, '
+  '.jsonl or .parquet file, of LEAF’s .json, of a .sqlite file in TFF’s layout, of a '
+  'folder of such files, or of a folder of text files, USER/*.txt or USER.txt.'
+)
+# Clients of a round of which nothing was said.
+_MOST_CLIENTS = 100
+_EMBEDDED_CLASSES = ('red', 'green', 'blue')
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnTextSettings(settings_lib.Settings):
+  """Which columns are read, and how users are dealt into groups."""
+
+  user_column: str | None = setting(
+    None, 'The column that tells users apart; for tables always needed.'
+  )
+  text_column: str | None = setting(
+    None, 'The column of texts; for tables always needed.'
+  )
+  label_column: str | None = setting(
+    None,
+    'The column of labels. With it, a classifier is trained; without it, a language '
+    'model.',
+  )
+  split_column: str | None = setting(
+    None,
+    'The column that says which users train (train, validation or test); by default '
+    'users are dealt at random.',
+  )
+  validation_share: float = setting(
+    0.1, 'Share of users on whom choices are made.', above=0, below=1
+  )
+  test_share: float = setting(
+    0.1, 'Share of users on whom the result is measured.', above=0, below=1
+  )
+  max_examples_per_user: int | None = setting(
+    None, 'Texts of a user to keep, the first ones; all if not set.', low=1
+  )
+  max_broken_share: float = setting(
+    0.01, 'Stop if more than this share of rows cannot be used.', low=0, high=1
+  )
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.validation_share + self.test_share >= 1:
+      raise settings_lib.IncompatibleSettingsError(
+        f'--validation_share={self.validation_share:g} and '
+        f'--test_share={self.test_share:g} leave nobody to train'
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnLanguageSettings(settings.LanguageModelSettings, OwnTextSettings):
+  """A language model of your own text."""
+
+  data: str = setting('embedded', _DATA)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if (
+      self.data != 'embedded'
+      and self.public_data is None
+      and self.tokenizer_source != 'oracle'
+    ):
+      raise settings_lib.SettingsError(
+        'public_data',
+        None,
+        'is missing. The tokenizer is learnt from public text, since one that is learnt '
+        'from users’ text gives them away: name a text file with one document a line, '
+        'such as Wikipedia articles, with --public_data=FILE. To try without, at no '
+        'privacy at all: --tokenizer_source=oracle (private algorithms also need '
+        '--privacy_claim=false)',
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnLabelsSettings(token_settings.TokenSettings, OwnTextSettings):
+  """A classifier of your own text."""
+
+  data: str = setting('embedded', _DATA)
+  data_dir: str = setting('runs/data', 'The folder for the converted text.')
+  federation: str = setting(
+    'users',
+    'How training examples are dealt to clients: to the users who wrote them (users), '
+    'as many to each, at random (shards), or with class shares of their own '
+    '(dirichlet).',
+    choices=('users', 'shards', 'dirichlet'),
+  )
+  model: str = setting(
+    'logistic',
+    'A model of hashed words (logistic regression, a network, or the same with an LSTM '
+    'in front), a BiLSTM, or an encoder like BERT, of size and weights from --checkpoint '
+    'if it is encoder_checkpoint. For algorithms that leave an embedding of words on the '
+    'device, the default is bilstm_tiny.',
+    choices=(*classification_settings.MODELS, *sequence_presets.MODELS),
+  )
+
+  @property
+  def parts_users(self) -> bool:
+    """Whether texts of one person, known as such, are dealt to several clients."""
+    return self.federation != 'users'
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnLabelsRunSettings(classification_settings.ClassificationRunSettings):
+  """Of users there may be very many."""
+
+  clients_per_round: int = setting(
+    0,
+    'Clients a round: the exact number with fixed cohorts, else the expected one; 0 for '
+    f'{_MOST_CLIENTS}, or all if they are fewer.',
+    low=0,
+  )
+
+  def cohort(self, num_clients: int) -> int:
+    """Returns how many clients take part in a round, of so many."""
+    return self.clients_per_round or min(num_clients, _MOST_CLIENTS)
+
+
+def check(chosen: OwnLanguageSettings | OwnLabelsSettings) -> None:
+  """Refuses a file or a column that is not there."""
+  if chosen.data not in ('embedded', 'download'):
+    conversion.check(_source(chosen))
+
+
+def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
+  """Reads the data that `--data` names, and prints what is in them."""
+  return language_data.load(
+    chosen,
+    embedded_seed=seed,
+    read=lambda _: _read_text(chosen, seed),
+    download=_refuse_download,
+  )
+
+
+def load_labelled(chosen: OwnLabelsSettings, seed: int) -> labelled.LabelledData:
+  """Reads the labelled data that `--data` names, and prints what is in them."""
+  if chosen.data == 'embedded':
+    return embedded_labelled.with_users(
+      embedded_labelled.topics(seed, _EMBEDDED_CLASSES, sentences=(1, 3)), seed
+    )
+  path, data = _open(chosen, seed)
+  examples = own_text.read_labelled(path, data, chosen.max_examples_per_user)
+  _say_what_is_there(chosen, path, data, examples, seed)
+  return examples
+
+
+def _read_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
+  path, data = _open(chosen, seed)
+  _say_what_is_there(chosen, path, data, None, seed)
+  return data
+
+
+def _source(chosen: OwnLanguageSettings | OwnLabelsSettings) -> conversion.Source:
+  return conversion.Source(
+    chosen.data,
+    chosen.user_column,
+    chosen.text_column,
+    chosen.label_column,
+    chosen.split_column,
+  )
+
+
+def _open(
+  chosen: OwnLanguageSettings | OwnLabelsSettings, seed: int
+) -> tuple[str, clients.FederatedText]:
+  """Converts the data if they are not yet, and deals their users into groups."""
+  path = conversion.convert(_source(chosen), chosen.data_dir)
+  own_text.check_broken(path, chosen.max_broken_share)
+  data = own_text.open_groups(
+    path,
+    own_text.data_set_name(chosen.data),
+    seed,
+    validation_share=chosen.validation_share,
+    test_share=chosen.test_share,
+    max_texts=chosen.max_examples_per_user,
+  )
+  data.check_disjoint()
+  return path, data
+
+
+def _say_what_is_there(
+  chosen: OwnLanguageSettings | OwnLabelsSettings,
+  path: str,
+  data: clients.FederatedText,
+  examples: labelled.LabelledData | None,
+  seed: int,
+) -> None:
+  """Prints the summary of the data."""
+  lines = data_summary.describe(
+    path, data, examples, max_texts=chosen.max_examples_per_user, seed=seed
+  )
+  print('\n'.join(lines))
+
+
+def _refuse_download(_: str) -> str:
+  """Says what to do instead of a download."""
+  raise settings_lib.SettingsError(
+    'data', 'download', 'your own text is nowhere to be downloaded from; give a path'
+  )
+
+
+def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:
+  """Chooses a model with an embedding where the algorithm leaves it on the device."""
+  return {'model': 'bilstm_tiny'} if algorithm.local_part else {}
+
+
+_SUMMARY = (
+  'Trains on your own text: a language model, or with --label_column a classifier.'
+)
+TASK = experiment.Task(
+  name='custom',
+  summary=_SUMMARY,
+  kind='language_model',
+  settings=OwnLanguageSettings,
+  load=load_text,
+  check=check,
+  variants={
+    'label_column': experiment.Task(
+      name='custom',
+      summary=_SUMMARY,
+      kind='classification',
+      settings=OwnLabelsSettings,
+      load=load_labelled,
+      check=check,
+      run_settings=OwnLabelsRunSettings,
+      run_name='custom_labels',
+      defaults=_defaults,
+    )
+  },
+)
+
+if __name__ == '__main__':
+  base.main(TASK)
