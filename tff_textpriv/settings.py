@@ -7,9 +7,10 @@ imports TensorFlow, so that `--help` and argument errors answer at once.
 """
 
 import dataclasses
+import difflib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # The default of a setting that has none: it must be given.
@@ -109,6 +110,12 @@ def allowed_range(field: dataclasses.Field) -> str:
   return f'{name} {" and ".join(bounds)}'.strip()
 
 
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+  """Returns `; did you mean X?` if a wrong name is nearly a known one, else nothing."""
+  near = difflib.get_close_matches(str(name), list(known), 1)
+  return f'; did you mean {near[0]}?' if near else ''
+
+
 def format_value(value: Any) -> str:
   """Writes a value as one would type it after `--flag=`."""
   if isinstance(value, bool):
@@ -127,7 +134,8 @@ def _check(field: dataclasses.Field, value: Any) -> None:
   element_type, is_list = value_type(field)
   for element in value if is_list else (value,):
     if not _is_allowed(field, element_type, element):
-      raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
+      hint = did_you_mean(element, field.metadata['choices'] or ())
+      raise SettingsError(field.name, value, f'must be {allowed_range(field)}{hint}')
 
 
 def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> bool:

@@ -1,11 +1,13 @@
 """What every task's command does: read flags, run the experiment, report."""
 
 import dataclasses
+import importlib
+import pkgutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from tff_textpriv import flags
+from tff_textpriv import flags, tasks
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import plans
@@ -20,6 +22,21 @@ class _AlgorithmChoice(settings_lib.Settings):
   algo: str | None = setting(
     None, 'The algorithm; required.', choices=tuple(registry.ALGORITHMS)
   )
+
+
+def find(name: str) -> experiment_lib.Task:
+  """Returns the task of a name; raises `SettingsError` if there is none."""
+  known = {}
+  for file in pkgutil.iter_modules(tasks.__path__):
+    module = importlib.import_module(f'{tasks.__name__}.{file.name}')
+    if hasattr(module, 'TASK'):
+      known[file.name] = module.TASK
+  if name not in known:
+    hint = settings_lib.did_you_mean(name, known)
+    raise settings_lib.SettingsError(
+      'task', name, f'must be one of {", ".join(known)}{hint}'
+    )
+  return known[name]
 
 
 def main(task: experiment_lib.Task) -> NoReturn:

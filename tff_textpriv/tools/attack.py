@@ -8,7 +8,6 @@ that it has.
 """
 
 import dataclasses
-import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -92,7 +91,7 @@ def main(argv: Sequence[str]) -> int:
   given = flags.parse(own, _groups())
   chosen = flags.make(AttackSettings, given)
   inversion = flags.make(InversionSettings, given)
-  task = importlib.import_module(f'tff_textpriv.tasks.{chosen.task}').TASK
+  task = base.find(chosen.task)
   experiments = [_experiment(task, name, passed_on) for name in chosen.algo]
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.tools import attack_report, attack_scene

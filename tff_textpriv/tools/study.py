@@ -7,7 +7,6 @@ A study that was stopped goes on where it was; runs that are done are not repeat
 """
 
 import dataclasses
-import importlib
 import json
 import pathlib
 import re
@@ -79,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     raise settings_lib.SettingsError(
       'task', chosen.task, f'{study.name} is a study of {", ".join(study.tasks)}'
     )
-  task = _task(chosen.task or study.tasks[0])
+  task = base.find(chosen.task or study.tasks[0])
   folder = pathlib.Path(chosen.study_dir) / f'{study.name}_{task.name}'
   passed_on = [*study.default_flags, *passed_on]
   arms = study.arms(_scale(chosen, task, passed_on, folder))
@@ -116,10 +115,6 @@ def help_page() -> str:
     'flags are passed on to the runs (see the help of the task).',
     _groups(),
   )
-
-
-def _task(name: str) -> experiment_lib.Task:
-  return importlib.import_module(f'tff_textpriv.tasks.{name}').TASK
 
 
 def _groups() -> list[flags.Group]:
@@ -216,7 +211,7 @@ def _other_domain(probe: experiment_lib.Experiment, folder: pathlib.Path) -> str
       'cross_data', None, f'is needed with --data={probe.task_settings.data}'
     )
   other = {'stackoverflow': 'reddit', 'reddit': 'stackoverflow'}[probe.task.name]
-  data = _task(other).load(probe.task_settings, probe.run.seed)
+  data = base.find(other).load(probe.task_settings, probe.run.seed)
   file = folder / f'{other}.txt'
   file.parent.mkdir(parents=True, exist_ok=True)
   with open(file, 'w', encoding='utf-8') as stream:

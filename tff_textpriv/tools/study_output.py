@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use('Agg')
 from matplotlib import pyplot as plt  # noqa: E402 (the backend comes first)
 
-from tff_textpriv import files  # noqa: E402
+from tff_textpriv import files, results  # noqa: E402
 from tff_textpriv.tools import studies  # noqa: E402
 
 _PERPLEXITY = 'test_word_perplexity'
@@ -184,10 +184,4 @@ def _plotted(study: studies.Study) -> tuple[str, str]:
 
 def _curve(folder: pathlib.Path, column: str) -> tuple[list[int], list[float]]:
   """Reads a validation metric of a run and the rounds it was measured in."""
-  with open(folder / 'metrics.csv', newline='') as stream:
-    evaluated = [
-      (int(row['round']), float(row[column]))
-      for row in csv.DictReader(stream)
-      if row.get(column)
-    ]
-  return [number for number, _ in evaluated], [value for _, value in evaluated]
+  return results.points(results.read_rounds(folder), column)

@@ -15,7 +15,7 @@ class OutputError(ValueError):
 
 
 class OutputFolder:
-  """A run's folder, locked while the run lasts.
+  """A run's folder, locked while the `with` block of the run lasts.
 
   Attributes:
     path: The folder.
@@ -43,6 +43,12 @@ class OutputFolder:
         f'another process is running in {path}; wait for it, or choose another '
         '--experiment_name'
       ) from error
+
+  def __enter__(self) -> 'OutputFolder':
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self._lock.close()
 
   def check_config(self, config: Mapping[str, Any]) -> None:
     """Compares the run's settings with those that the folder is claimed for.
