@@ -43,7 +43,7 @@ for words in json.load(sys.stdin):
     runpy.run_module(words[2], run_name='__main__', alter_sys=True)
   except mistakes as error:
     refused[' '.join(words)] = str(error)
-  except (Understood, ValueError, OSError):
+  except (Understood, flags.HelpRequested, ValueError, OSError):
     pass
   except ImportError as error:
     if error.name is None or not error.name.startswith('tensorflow'):
