@@ -1,5 +1,6 @@
 """The notebooks: clean files whose cells are understood, and that run to their end."""
 
+import os
 import pathlib
 import re
 
@@ -90,7 +91,7 @@ def test_links_lead_to_files(file):
 
 def _execute(file, folder, monkeypatch):
   """Runs a notebook in a folder; returns it with its outputs."""
-  monkeypatch.setenv('PYTHONPATH', str(_ROOT))
+  monkeypatch.setenv('PYTHONPATH', str(_ROOT), prepend=os.pathsep)
   notebook = _read(file)
   nbclient.NotebookClient(
     notebook,
