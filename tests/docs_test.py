@@ -18,6 +18,7 @@ import startup_test
 import tff_textpriv
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import embedded
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.tasks import base
 from tff_textpriv.tools import plan, study
@@ -29,6 +30,13 @@ _PAGES = [
   *sorted((_ROOT / 'docs').glob('*.md')),
 ]
 _CONTRIBUTING = _ROOT / 'CONTRIBUTING.md'
+# Pages whose Python is about what commands have left, and the commands.
+_COMMANDS_FIRST = {
+  'export.md': (
+    'python -m tff_textpriv.tasks.stackoverflow --algo=fed_avg',
+    'python -m tff_textpriv.tools.export runs/stackoverflow_fed_avg',
+  )
+}
 _MODULE = r'(tff_textpriv|benchmarks)(\.[a-z0-9_]+)+'
 _MAKE_TARGETS = set(re.findall(r'^([\w-]+):', (_ROOT / 'Makefile').read_text(), re.M))
 
@@ -50,6 +58,17 @@ def _python_commands(page) -> list[list[str]]:
   ]
 
 
+def _notes():
+  """The content of a file that the task of CONTRIBUTING.md reads."""
+  data = embedded.build(0, num_train_users=12)
+  groups = {'train': data.train, 'validation': data.validation, 'test': data.test}
+  notes = {
+    name: {user: group.read(user) for user in group.client_ids[:12]}
+    for name, group in groups.items()
+  }
+  return {**notes, 'public': list(data.public_text)}
+
+
 @pytest.fixture(scope='module')
 def repository(tmp_path_factory):
   """A copy of the package, with the algorithm and the task of CONTRIBUTING.md."""
@@ -67,14 +86,7 @@ def repository(tmp_path_factory):
   registry = registry.replace('\nALGORITHMS = {', f'\n{settings}\n\nALGORITHMS = {{')
   registry = registry.replace('for algorithm in (', f'for algorithm in (*{entry},', 1)
   (processes / 'registry.py').write_text(registry)
-  notes = {f'{group} {i}': ['some notes of mine'] * 5 for group in 'ab' for i in 'xyz'}
-  users = [dict(list(notes.items())[i : i + 2]) for i in (0, 2, 4)]
-  content = dict(zip(('train', 'validation', 'test'), users, strict=True))
-  content['public'] = [
-    'some words that are in the news',
-    'and more words of others',
-  ] * 50
-  (root / 'notes.json').write_text(json.dumps(content))
+  (root / 'notes.json').write_text(json.dumps(_notes()))
   return root
 
 
@@ -174,19 +186,30 @@ def _python_blocks(page) -> list[snippets.Block]:
   return [block for block in snippets.blocks(page) if block.language == 'python']
 
 
-@pytest.mark.parametrize(
-  'page',
-  [page for page in _PAGES if page != _CONTRIBUTING and _python_blocks(page)],
-  ids=_ids,
-)
-def test_python_runs(page, tmp_path, monkeypatch, tff_runtime):
-  del tff_runtime  # For computations.
-  monkeypatch.chdir(tmp_path)
+def _run_python(page) -> None:
+  """Runs the Python of a page, from top to bottom."""
   namespace: dict = {}
   for block in _python_blocks(page):
     # Blank lines before it, so that an error names the line of the page.
     code = '\n' * block.line + block.text
     exec(compile(code, str(page), 'exec'), namespace)
+
+
+@pytest.mark.parametrize(
+  'page',
+  [
+    page
+    for page in _PAGES
+    if page != _CONTRIBUTING
+    and page.name not in _COMMANDS_FIRST
+    and _python_blocks(page)
+  ],
+  ids=_ids,
+)
+def test_python_runs(page, tmp_path, monkeypatch, tff_runtime):
+  del tff_runtime  # For computations.
+  monkeypatch.chdir(tmp_path)
+  _run_python(page)
 
 
 # What makes any run short; flags of other tasks and algorithms are left out.
@@ -231,7 +254,7 @@ def _value(words, name: str) -> str | None:
 def _tiny_flags(words) -> list[str]:
   """Returns the flags that make a command short."""
   command = words[2].split('.')[-1]
-  if command == 'plan':
+  if command in ('plan', 'export'):
     return []
   if command == 'study':
     own = flags.expand_flagfiles(words[3:])
@@ -258,3 +281,15 @@ def test_commands_on_generated_data_run(words, repository, tmp_path):
     check=True,
     cwd=shutil.copytree(repository, tmp_path / 'repository'),
   )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'page', [page for page in _PAGES if page.name in _COMMANDS_FIRST], ids=_ids
+)
+def test_python_runs_after_its_commands(page, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for command in _COMMANDS_FIRST[page.name]:
+    words = snippets.split(command)
+    subprocess.run([sys.executable, *words[1:], *_tiny_flags(words)], check=True)
+  _run_python(page)
