@@ -16,8 +16,8 @@ from tff_textpriv import api, results
 _ROOT = pathlib.Path(tff_textpriv.__file__).parents[1]
 _NOTEBOOKS = sorted((_ROOT / 'notebooks').glob('*.ipynb'))
 _QUICKEST = _ROOT / 'notebooks' / 'rr_ldp.ipynb'
-# Minutes, on two cores.
-_LONGEST = 5
+# A cell that takes so many seconds hangs, even on a machine that does much else.
+_LONGEST = 1200
 _SCRIPT = '%%script {PY} -u\n'
 
 _each_notebook = pytest.mark.parametrize('file', _NOTEBOOKS, ids=lambda file: file.stem)
@@ -95,7 +95,7 @@ def _execute(file, folder, monkeypatch):
   notebook = _read(file)
   nbclient.NotebookClient(
     notebook,
-    timeout=60 * _LONGEST,
+    timeout=_LONGEST,
     kernel_name='python3',
     resources={'metadata': {'path': str(folder)}},
   ).execute()
