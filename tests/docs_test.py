@@ -124,7 +124,12 @@ def test_what_make_is_asked_for_is_in_the_makefile():
 def _known_flags() -> set[str]:
   """Returns the flags of all commands, and pip's that pages speak of."""
   known = {'help', 'flagfile', 'no-deps'}
-  for command in startup_test._COMMANDS:
+  benchmarks = [
+    f'benchmarks.{file.stem}'
+    for file in (_ROOT / 'benchmarks').glob('*.py')
+    if 'flags.run(' in file.read_text()
+  ]
+  for command in (*startup_test._COMMANDS, *benchmarks):
     importlib.import_module(command)
   classes = [settings_lib.Settings]
   for each in classes:
