@@ -54,7 +54,8 @@ setuptools.setup(
   ],
   extras_require={
     'dev': ['mypy', 'pytest', 'ruff', 'types-psutil', 'types-tqdm'],
-    'notebooks': ['ipykernel', 'nbclient', 'nbformat'],
+    # Newer IPythons need a typing-extensions that TFF's pin excludes.
+    'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbformat'],
   },
   classifiers=[
     'Development Status :: 4 - Beta',

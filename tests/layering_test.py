@@ -15,6 +15,7 @@ _BASE = {'files', 'settings', 'flags', 'randomness'}
 # What each part may import of the package, besides itself.
 _ALLOWED = {
   'settings': set(),
+  'results': {'settings'},
   'flags': {'settings'},
   'randomness': set(),
   'files': set(),
@@ -38,8 +39,9 @@ _ALLOWED['attacks'] = _BASE | {
   'iterative_processes',
 }
 _ALLOWED['tasks'] = _ALLOWED['training'] | {'training', 'reports'}
-_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks'}
-_NO_TFF = _BASE | {'text', 'privacy', 'models', 'reports'}
+_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks', 'results'}
+_ALLOWED['api'] = _ALLOWED['tasks'] | {'tasks', 'results'}
+_NO_TFF = _BASE | {'results', 'text', 'privacy', 'models', 'reports'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))
 
@@ -64,13 +66,34 @@ def _imports(module: pathlib.Path) -> set[str]:
 @pytest.mark.parametrize('module', _MODULES, ids=lambda m: str(m.relative_to(_PACKAGE)))
 def test_imports_point_in_one_direction(module):
   part = _part(module)
-  if part == '__init__':
-    assert not _imports(module)
-    return
   ours = {n.split('.')[1] for n in _imports(module) if n.startswith('tff_textpriv.')}
+  if part == '__init__':
+    # For type checkers; nothing is imported before it is asked for, see below.
+    assert ours <= {'api', 'results'}
+    return
   assert ours - {part} <= _ALLOWED[part]
   if part in _NO_TFF:
     assert not any(name.startswith('tensorflow_federated') for name in _imports(module))
+
+
+def test_importing_the_package_imports_none_of_its_modules():
+  script = (
+    'import sys, tff_textpriv;'
+    'assert not any(name.startswith("tff_textpriv.") for name in sys.modules);'
+    'assert {"run", "load", "Result"} <= set(dir(tff_textpriv));'
+    'assert callable(tff_textpriv.run);'
+    'sys.exit("tensorflow" in sys.modules)'
+  )
+  subprocess.run([sys.executable, '-c', script], check=True)
+
+
+def test_results_are_read_by_a_python_without_packages():
+  # -S leaves site-packages out, as in a notebook whose Python is not that of the runs.
+  script = (
+    f'import sys; sys.path.insert(0, {str(_PACKAGE.parent)!r});'
+    'import tff_textpriv; tff_textpriv.load'
+  )
+  subprocess.run([sys.executable, '-I', '-S', '-c', script], check=True)
 
 
 def test_a_task_s_flags_are_read_without_importing_tensorflow():

@@ -164,8 +164,7 @@ def exit_with_sentences(
   The message of a mistake goes to stderr and the exit code is 2. Any other exception
   is ours and keeps its traceback.
   """
-  # TensorFlow's own remarks on the machine are no news to our users.
-  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
+  silence_tensorflow()
   try:
     code = command()
   except HelpRequested:
@@ -190,6 +189,11 @@ def is_mistake(error: BaseException) -> bool:
   return isinstance(error, ValueError) and type(error).__module__.startswith(
     'tff_textpriv'
   )
+
+
+def silence_tensorflow() -> None:
+  """Before TensorFlow is imported: its remarks on the machine are no news to users."""
+  os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 
 def _unique_fields(groups: Sequence[Group]) -> list[dataclasses.Field]:
@@ -259,7 +263,9 @@ def _convert(field: dataclasses.Field, text: str | tuple[str, ...]) -> Any:
     return text
   assert isinstance(text, str)  # Only a positional list is a tuple.
   element_type, is_list = settings_lib.value_type(field)
-  elements = [part.strip() for part in text.split(',')] if is_list else [text]
+  elements = [text]
+  if is_list:
+    elements = [part.strip() for part in text.split(',')] if text else []
   if element_type is bool:
     converted: list[Any] = [element == 'true' for element in elements]
   else:

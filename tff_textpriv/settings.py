@@ -146,7 +146,8 @@ def _check(field: dataclasses.Field, value: Any) -> None:
   element_type, is_list = value_type(field)
   for element in value if is_list else (value,):
     if not _is_allowed(field, element_type, element):
-      raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
+      hint = did_you_mean(element, field.metadata['choices'] or ())
+      raise SettingsError(field.name, value, f'must be {allowed_range(field)}{hint}')
 
 
 def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> bool:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tff_textpriv import flags
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 from tff_textpriv.tasks import base, imdb, movielens
-from tff_textpriv.training import classification, program
+from tff_textpriv.training import program
 
 _ADAM = ('--client_optimizer=adam', '--client_learning_rate=0.01')
 _PLAIN = (*_ADAM, '--server_optimizer=sgd', '--server_learning_rate=1')
@@ -124,7 +124,9 @@ def test_dp_fed_avg_claims_its_epsilon_on_a_classification_task(tmp_path):
   assert _results(folder)['epsilon'] > 0
 
 
-def test_the_number_of_updates_does_not_change_with_the_number_of_clients(monkeypatch):
+def test_the_number_of_updates_does_not_change_with_the_number_of_clients(
+  monkeypatch, tmp_path
+):
   seen = {}
 
   class _Stop(Exception):
@@ -137,25 +139,11 @@ def test_the_number_of_updates_does_not_change_with_the_number_of_clients(monkey
     raise _Stop
 
   monkeypatch.setattr(program, 'train', look)
-  monkeypatch.setattr(classification.output.OutputFolder, '__init__', _no_folder)
-  monkeypatch.setattr(classification.output.OutputFolder, 'check_config', _nothing)
-  monkeypatch.setattr(classification.output.OutputFolder, 'claim', _nothing)
   for num_clients in (5, 50):
-    experiment = base.parse(
-      imdb.TASK,
-      ['--algo=fed_sgd', f'--num_clients={num_clients}', '--updates_per_epoch=4'],
-    )
+    given = ('--algo=fed_sgd', f'--num_clients={num_clients}', '--updates_per_epoch=4')
     with pytest.raises(_Stop):
-      classification.run(experiment)
+      _run(imdb.TASK, tmp_path / str(num_clients), *given)
   assert seen == {5: {4}, 50: {4}}
-
-
-def _no_folder(self, path):
-  self.path = path.parent
-
-
-def _nothing(self, config):
-  del self, config
 
 
 def test_an_algorithm_for_language_models_is_refused():

@@ -1,6 +1,5 @@
 """Checkpoints: what was saved comes back, and damage is noticed."""
 
-import asyncio
 import collections
 import shutil
 
@@ -8,14 +7,14 @@ import numpy as np
 import pytest
 import tree
 
-from tff_textpriv.training import checkpoints
+from tff_textpriv.training import checkpoints, coroutines
 
 _NOTES = {'ledger': '{"delta": 1e-06}', 'list': [1, 'two', None]}
 
 
 @pytest.fixture
 def runner():
-  with asyncio.Runner() as runner:
+  with coroutines.CoroutineRunner() as runner:
     yield runner
 
 

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_textpriv import files
+from tff_textpriv import files, results
 from tff_textpriv.tools import plots, studies, tables
 
 _PERPLEXITY = 'test_word_perplexity'
@@ -161,10 +161,4 @@ def _plotted(study: studies.Study) -> tuple[str, str]:
 
 def _curve(folder: pathlib.Path, column: str) -> tuple[list[int], list[float]]:
   """Reads a validation metric of a run and the rounds it was measured in."""
-  with open(folder / 'metrics.csv', newline='') as stream:
-    evaluated = [
-      (int(row['round']), float(row[column]))
-      for row in csv.DictReader(stream)
-      if row.get(column)
-    ]
-  return [number for number, _ in evaluated], [value for _, value in evaluated]
+  return results.points(results.read_rounds(folder), column)

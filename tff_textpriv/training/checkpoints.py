@@ -1,6 +1,5 @@
 """Checkpoints: everything a run needs to go on as if it had not stopped."""
 
-import asyncio
 import json
 import pathlib
 import shutil
@@ -11,6 +10,8 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 from absl import logging
+
+from tff_textpriv.training import coroutines
 
 _PREFIX = 'program_state_'
 
@@ -40,7 +41,7 @@ class Checkpoints:
   process that the program builds anew.
   """
 
-  def __init__(self, folder: pathlib.Path, runner: asyncio.Runner):
+  def __init__(self, folder: pathlib.Path, runner: coroutines.CoroutineRunner):
     """Opens the folder.
 
     Args:

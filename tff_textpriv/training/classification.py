@@ -41,7 +41,16 @@ def run(chosen: experiment.Experiment) -> int:
   """
   _check_claim(chosen)
   data = chosen.task.load(chosen.task_settings, chosen.run.seed)
-  folder = output.OutputFolder(chosen.folder)
+  with output.OutputFolder(chosen.folder) as folder:
+    return _run_in(folder, chosen, data)
+
+
+def _run_in(
+  folder: output.OutputFolder,
+  chosen: experiment.Experiment,
+  data: labelled.LabelledData,
+) -> int:
+  """Runs an experiment in its folder; returns the exit code."""
   folder.check_config(chosen.config)
   bench = _workbench(chosen, data, folder.path)
   sampler = _sampler(chosen, bench)

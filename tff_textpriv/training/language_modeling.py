@@ -39,20 +39,20 @@ def run(chosen: experiment.Experiment) -> int:
   data = chosen.task.load(chosen.task_settings, chosen.run.seed)
   data.check_disjoint()
   all_phases = phases.plan_phases(chosen, data.train.client_ids)
-  folder = output.OutputFolder(chosen.folder)
-  folder.check_config(chosen.config)
-  _say_what_runs(chosen, data, all_phases)
-  with execution.execution(
-    chosen.machine.num_workers,
-    chosen.machine.workers,
-    chosen.machine.max_concurrent_clients,
-    cohort_size=chosen.run.clients_per_round,
-    log_dir=folder.path,
-  ) as runtime:
-    end = _train_phases(chosen, data, all_phases, folder, runtime)
-  if end.outcome.ended == 'interrupted':
-    return reporting.interrupted(end.outcome)
-  _finish(chosen, data, end, folder.path)
+  with output.OutputFolder(chosen.folder) as folder:
+    folder.check_config(chosen.config)
+    _say_what_runs(chosen, data, all_phases)
+    with execution.execution(
+      chosen.machine.num_workers,
+      chosen.machine.workers,
+      chosen.machine.max_concurrent_clients,
+      cohort_size=chosen.run.clients_per_round,
+      log_dir=folder.path,
+    ) as runtime:
+      end = _train_phases(chosen, data, all_phases, folder, runtime)
+    if end.outcome.ended == 'interrupted':
+      return reporting.interrupted(end.outcome)
+    _finish(chosen, data, end, folder.path)
   return 0
 
 

@@ -1,6 +1,5 @@
 """The training program: rounds, evaluation, releases, checkpoints, the budget."""
 
-import asyncio
 import collections
 import dataclasses
 import math
@@ -19,7 +18,7 @@ from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
-from tff_textpriv.training import checkpoints, stopping
+from tff_textpriv.training import checkpoints, coroutines, stopping
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
 
@@ -122,7 +121,7 @@ def train(
   Returns:
     How it ended; a checkpoint of the last round is in the folder.
   """
-  with asyncio.Runner() as runner, stopping.stop_on_signals() as stop:
+  with coroutines.CoroutineRunner() as runner, stopping.stop_on_signals() as stop:
     kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
     releases = _releases(folder)
     next_round = _next_round(program.process)

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 
@@ -24,10 +25,16 @@ class StopRequest:
 def stop_on_signals() -> Iterator[StopRequest]:
   """Turns the first SIGINT or SIGTERM into a request; a second one interrupts.
 
+  Python hands signals to the main thread. In any other one nothing is changed, and
+  nobody asks.
+
   Yields:
     The request, for the loop to look at between rounds.
   """
   request = StopRequest()
+  if threading.current_thread() is not threading.main_thread():
+    yield request
+    return
 
   def on_signal(number, frame):
     del frame  # Unused.
