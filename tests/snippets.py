@@ -15,10 +15,10 @@ _LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)')
 _COMMAND = re.compile(r'(\$ |\.venv/bin/)?(python -m|make)\b')
 
 # Reads commands as `python -m` does, up to where they would begin to work: TensorFlow
-# cannot be imported, and neither runs nor tools are started. Whatever is not a mistake
+# cannot be imported, and neither runs nor tools nor other processes are started. Whatever is not a mistake
 # in the command line, such as a file that is not here, comes later.
 _READ_COMMANDS = """
-import json, runpy, sys
+import json, runpy, subprocess, sys
 sys.modules |= {'tensorflow': None, 'tensorflow_federated': None}
 from tff_textpriv import flags, settings
 from tff_textpriv.tasks import base
@@ -33,6 +33,7 @@ def read_flags(main, settings_class, description):
   flags.make(settings_class, flags.parse(sys.argv[1:], [flags.Group('', settings_class)]))
 
 base.run = understood
+subprocess.Popen = understood
 flags.run = read_flags
 flags.exit_with_sentences = lambda command, help_page: command()
 mistakes = (flags.UsageError, settings.SettingsError, settings.IncompatibleSettingsError)
