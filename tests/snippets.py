@@ -26,7 +26,7 @@ from tff_textpriv.tasks import base
 class Understood(Exception):
   pass
 
-def understood(*arguments):
+def understood(*arguments, **more):
   raise Understood
 
 def read_flags(main, settings_class, description):
