@@ -340,7 +340,7 @@ def begin():
     process.stdout.close()
 
 
-def _wait_for(condition, seconds=60):
+def _wait_for(condition, seconds=180):
   """Waits until a condition holds, and returns what it says."""
   deadline = time.monotonic() + seconds
   while not (value := condition()):
@@ -371,7 +371,7 @@ def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(
   assert 6 <= len(done) < 12
 
   second = begin(folder, *argv)
-  printed, _ = second.communicate(timeout=60)
+  printed, _ = second.communicate(timeout=180)
   assert second.returncode == 0, printed
   assert f'{len(done)} finished before' in printed
   begun = _begun(folder)
@@ -392,7 +392,7 @@ def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
   under_way = _wait_for(lambda: _under_way(folder))
   children = psutil.Process(first.pid).children(recursive=True)
   first.send_signal(signal.SIGINT)
-  printed, _ = first.communicate(timeout=60)
+  printed, _ = first.communicate(timeout=180)
   assert first.returncode == 128 + signal.SIGINT
   assert not any(child.is_running() for child in children)
   assert 'unfinished: rr_ldp' in printed and 'repeat the command to go on' in printed
@@ -405,7 +405,7 @@ def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
 
   done = _results(folder)
   second = begin(folder, *argv)
-  second.communicate(timeout=60)
+  second.communicate(timeout=180)
   assert second.returncode == 0
   assert {name: _results(folder)[name] for name in done} == done
   assert {row['status'] for row in _table(folder)} == {'finished'}
