@@ -1,6 +1,5 @@
 """What a study leaves behind: a Markdown table, a CSV and a plot."""
 
-import csv
 import dataclasses
 import math
 import pathlib
