@@ -33,3 +33,23 @@ def real_data() -> pathlib.Path:
   if not folder:
     pytest.skip('TFF_TEXTPRIV_DATA does not name a folder with the real data sets')
   return pathlib.Path(folder)
+
+
+@pytest.fixture(scope='session')
+def make_run(tmp_path_factory):
+  """Returns what makes the folder of a task's run with flags; the same one only once.
+
+  The weights are drawn at random; see `untrained_runs`.
+  """
+  import untrained_runs
+
+  root = tmp_path_factory.mktemp('runs')
+  made: dict[tuple[str, ...], untrained_runs.Made] = {}
+
+  def make(task, *given):
+    key = (task.name, *given)
+    if key not in made:
+      made[key] = untrained_runs.make(task, given, root / str(len(made)))
+    return made[key]
+
+  return make

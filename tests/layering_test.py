@@ -27,6 +27,7 @@ _ALLOWED = {
   'iterative_processes': _BASE | {'text', 'privacy', 'models', 'aggregators'},
   'runtime': _BASE,
   'reports': {'files', 'settings'},
+  'export': {'files', 'text', 'models'},
   'training': _BASE
   | {'text', 'privacy', 'models', 'datasets', 'iterative_processes', 'runtime'},
 }
@@ -39,9 +40,9 @@ _ALLOWED['attacks'] = _BASE | {
   'iterative_processes',
 }
 _ALLOWED['tasks'] = _ALLOWED['training'] | {'training', 'reports'}
-_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks', 'results'}
+_ALLOWED['tools'] = _ALLOWED['tasks'] | {'tasks', 'attacks', 'export', 'results'}
 _ALLOWED['api'] = _ALLOWED['tasks'] | {'tasks', 'results'}
-_NO_TFF = _BASE | {'results', 'text', 'privacy', 'models', 'reports'}
+_NO_TFF = _BASE | {'results', 'text', 'privacy', 'models', 'reports', 'export'}
 
 _MODULES = sorted(_PACKAGE.rglob('*.py'))
 

@@ -43,7 +43,7 @@ def _write_jsonl(path):
 
 
 def _write_parquet(path):
-  import pyarrow
+  pyarrow = pytest.importorskip('pyarrow')
   from pyarrow import parquet
 
   columns = zip(*_ROWS, strict=True)

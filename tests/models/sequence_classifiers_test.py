@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tff_textpriv.models import (
   classifiers,
+  encoder_checkpoints,
   encoders,
   pretrained,
   sequence_classifiers,
@@ -136,7 +137,7 @@ def _checkpoint_tensors(kind, rng):
   """A checkpoint of `_TINY`'s shape under the names that Hugging Face uses."""
   shapes = {'embeddings.word_embeddings.weight': (7, 8)}
   shapes['embeddings.position_embeddings.weight'] = (16, 8)
-  names = encoders._LAYERS[kind]
+  names = encoder_checkpoints._LAYERS[kind]
   norms = ['embeddings.LayerNorm']
   for layer in range(2):
     prefix = names[0].format(layer)
@@ -203,10 +204,12 @@ def test_a_checkpoint_is_read_the_same_from_safetensors_and_h5(tmp_path, kind):
       stream[f'{kind}/tf_{kind}_model_1/{kind}/{path}:0'] = value
   both = []
   for folder in folders:
-    size = encoders.read_size(folder)
+    size = encoder_checkpoints.read_size(folder)
     assert (size.width, size.num_layers, size.kind) == (8, 2, kind)
     model = encoders.Encoder(7, 0, 2, 8, 0.1, size, str(folder))
-    both.append([encoders.read_table(folder, size), *model.initial_shared_weights(3)])
+    both.append(
+      [encoder_checkpoints.read_table(folder, size), *model.initial_shared_weights(3)]
+    )
     drawn = encoders.Encoder(7, 0, 2, 8, 0.1, size).initial_weights(3)
     assert [w.shape for w in both[-1]] == [w.shape for w in drawn]
   for a, b in zip(*both, strict=True):
@@ -214,7 +217,9 @@ def test_a_checkpoint_is_read_the_same_from_safetensors_and_h5(tmp_path, kind):
   np.testing.assert_allclose(
     both[0][4][:, :8],
     tensors[
-      encoders._LAYERS[kind][0].format(0) + encoders._LAYERS[kind][1][0] + '.weight'
+      encoder_checkpoints._LAYERS[kind][0].format(0)
+      + encoder_checkpoints._LAYERS[kind][1][0]
+      + '.weight'
     ].T,
     rtol=1e-6,
   )
@@ -225,8 +230,8 @@ def test_a_real_checkpoint_tells_likely_sentences_apart(real_data):
   from tff_textpriv.text import wordpieces
 
   folder = real_data / 'minilm'
-  size = encoders.read_size(folder)
-  table = encoders.read_table(folder, size)
+  size = encoder_checkpoints.read_size(folder)
+  table = encoder_checkpoints.read_table(folder, size)
   pieces = pretrained.read_vocabulary(folder)
   numbers = {piece: number for number, piece in enumerate(pieces)}
   split = wordpieces.WordPieces(pieces).split
@@ -271,5 +276,5 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path, damage, message):
   _write_safetensors(tmp_path / 'model.safetensors', tensors)
   damage(tmp_path)
   with pytest.raises(pretrained.CheckpointError, match=message):
-    size = encoders.read_size(tmp_path)
-    encoders.read_table(tmp_path, size)
+    size = encoder_checkpoints.read_size(tmp_path)
+    encoder_checkpoints.read_table(tmp_path, size)

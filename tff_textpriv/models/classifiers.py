@@ -185,12 +185,13 @@ class LayeredClassifier(Classifier):
     if self.embedding_size:
       # The row of padding is zero, and what is zero throughout is masked.
       words = layers.Embedding(self.num_ids + 1, self.embedding_size)(ids)
-      words = layers.Masking()(words)
-      words = layers.Dropout(self.dropout)(words)
       if self.lstm_units:
+        words = layers.Dropout(self.dropout)(layers.Masking()(words))
         parts.append(layers.LSTM(self.lstm_units)(words))
       else:
-        parts.append(layers.GlobalAveragePooling1D()(words))
+        # Not Keras's pooling layer, whose mean of no words is not a number.
+        mean = _mean(words, tf.reduce_any(tf.not_equal(words, 0.0), axis=2))
+        parts.append(layers.Dropout(self.dropout)(mean))
     elif self.num_ids:
       parts.append(layers.CategoryEncoding(self.num_ids + 1, 'count')(ids))
     if self.width:

@@ -7,14 +7,18 @@ so that BERT's embedding of the first segment is a part of its positions.
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv.models import classifiers, pretrained, sequence_classifiers
+from tff_textpriv.models import (
+  classifiers,
+  encoder_checkpoints,
+  pretrained,
+  sequence_classifiers,
+)
 from tff_textpriv.models.dropout import Dropout
 from tff_textpriv.models.sequence_presets import EncoderSize
 
@@ -64,7 +68,7 @@ class Encoder(sequence_classifiers.SequenceClassifier):
         body += [*dense(width, inner), *dense(inner, width), *norm()]
     else:
       tensors = pretrained.read_tensors(self.checkpoint)
-      body = _body(tensors, self.size)
+      body = encoder_checkpoints.body(tensors, self.size)
     pooler = dense(width, width)
     return [*body, *pooler, *dense(width, self.num_outputs)]
 
@@ -132,6 +136,20 @@ class Encoder(sequence_classifiers.SequenceClassifier):
       kept += [output_kernel.reshape(*heads, width), *rest]
     return kept + values
 
+  def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
+    """Reads the weights of a Keras twin; the inverse of `to_keras`."""
+    table, *values = twin.get_weights()
+    width = self.size.width
+    # The row of padding is not a weight.
+    kept, values = [table[:-1], *values[:3]], values[3:]
+    for _ in range(self.size.num_layers):
+      layer, values = values[:16], values[16:]
+      kernels = [kernel.reshape(width, width) for kernel in layer[:6:2]]
+      biases = [bias.reshape(width) for bias in layer[1:6:2]]
+      kept += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
+      kept += [layer[6].reshape(width, width), *layer[7:]]
+    return kept + values
+
 
 def hidden_states(
   size: EncoderSize,
@@ -171,94 +189,6 @@ def hidden_states(
     inner = _dense(tf.nn.gelu(_dense(hidden, weights)), weights)
     hidden = _normalize(hidden + drop(inner), weights)
   return hidden
-
-
-def read_size(folder: str | pathlib.Path) -> EncoderSize:
-  """Reads the size of a checkpoint from its config.json.
-
-  Raises:
-    CheckpointError: If it is not that of a BERT or DistilBERT.
-  """
-  config = pretrained.read_config(folder)
-  kind = config.get('model_type')
-  names = {
-    'bert': (
-      'hidden_size', 'num_hidden_layers', 'num_attention_heads', 'intermediate_size',
-    ),
-    'distilbert': ('dim', 'n_layers', 'n_heads', 'hidden_dim'),
-  }  # fmt: skip
-  if kind not in names:
-    raise pretrained.CheckpointError(
-      f'{folder}/config.json: model_type is {kind!r}; expected bert or distilbert'
-    )
-  try:
-    width, num_layers, num_heads, inner = (int(config[name]) for name in names[kind])
-    max_positions = int(config['max_position_embeddings'])
-  except (KeyError, TypeError, ValueError) as error:
-    raise pretrained.CheckpointError(
-      f'{folder}/config.json: {error} is missing or no number; expected the file of a '
-      f'{kind} model'
-    ) from error
-  return EncoderSize(width, num_layers, num_heads, inner, max_positions, kind)
-
-
-def read_table(folder: str | pathlib.Path, size: EncoderSize) -> np.ndarray:
-  """Reads the embedding table of a checkpoint, float32 [pieces, width]."""
-  tensors = pretrained.read_tensors(folder)
-  table = tensors.take('embeddings.word_embeddings.weight')
-  if table.ndim != 2 or table.shape[1] != size.width:
-    raise pretrained.CheckpointError(
-      f'{folder}: the embedding table is {table.shape}; config.json says width '
-      f'{size.width}'
-    )
-  return table
-
-
-# The names of a layer's dense layers, in the order of our weights, and of its two
-# normalisations; kernels are stored as [columns, rows].
-_LAYERS = {
-  'bert': (
-    'encoder.layer.{}.',
-    ('attention.self.query', 'attention.self.key', 'attention.self.value'),
-    'attention.output.dense',
-    'attention.output.LayerNorm',
-    'intermediate.dense',
-    'output.dense',
-    'output.LayerNorm',
-  ),
-  'distilbert': (
-    'transformer.layer.{}.',
-    ('attention.q_lin', 'attention.k_lin', 'attention.v_lin'),
-    'attention.out_lin',
-    'sa_layer_norm',
-    'ffn.lin1',
-    'ffn.lin2',
-    'output_layer_norm',
-  ),
-}
-
-
-def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
-  """Returns the weights between the table and the pooler, in our order."""
-
-  def dense(name: str) -> list[np.ndarray]:
-    return [tensors.take(f'{name}.weight').T.copy(), tensors.take(f'{name}.bias')]
-
-  def norm(name: str) -> list[np.ndarray]:
-    return [tensors.take(f'{name}.weight'), tensors.take(f'{name}.bias')]
-
-  positions = tensors.take('embeddings.position_embeddings.weight')
-  if size.kind == 'bert':
-    positions = positions + tensors.take('embeddings.token_type_embeddings.weight')[0]
-  body = [positions, *norm('embeddings.LayerNorm')]
-  prefix, uses, output, first_norm, inner, outer, second_norm = _LAYERS[size.kind]
-  for number in range(size.num_layers):
-    layer = prefix.format(number)
-    kernels, biases = zip(*(dense(layer + use) for use in uses), strict=True)
-    body += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
-    body += [*dense(layer + output), *norm(layer + first_norm)]
-    body += [*dense(layer + inner), *dense(layer + outer), *norm(layer + second_norm)]
-  return body
 
 
 def _dense(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:

@@ -103,6 +103,10 @@ class LanguageModel(abc.ABC):
       A model of standard Keras layers only, which loads without this package.
     """
 
+  @abc.abstractmethod
+  def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
+    """Reads the weights of a Keras twin; the inverse of `to_keras`."""
+
   def logits(self, weights: Weights, tokens: tf.Tensor) -> tf.Tensor:
     """Returns the logits [batch, time, vocab] of each position's next token."""
     return self.score(weights, self.hidden(weights, tokens))
@@ -140,3 +144,9 @@ def untie(model: LanguageModel, weights: Weights) -> list[np.ndarray]:
   if model.tied:
     values.insert(len(values) - 1, values[0].T)
   return values
+
+
+def tie(model: LanguageModel, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """Returns weights without the output kernel that `untie` wrote out."""
+  *others, kernel, bias = values
+  return [*others, bias] if model.tied else [*others, kernel, bias]

@@ -1,9 +1,10 @@
-"""Reading the folder of a Hugging Face checkpoint, with NumPy and h5py alone."""
+"""The files of a Hugging Face checkpoint, with NumPy and h5py alone."""
 
 import json
 import pathlib
 import re
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import h5py
@@ -81,6 +82,25 @@ def read_tensors(folder: str | pathlib.Path) -> Tensors:
   if not tensors:
     raise CheckpointError(f'{place}: there are no weights here; {_EXPECTED}')
   return Tensors(place, tensors)
+
+
+def write_safetensors(tensors: Mapping[str, np.ndarray]) -> bytes:
+  """Writes float32 tensors as `read_tensors` reads them."""
+  header: dict[str, Any] = {'__metadata__': {'format': 'pt'}}
+  parts, end = [], 0
+  for name, value in tensors.items():
+    part = np.ascontiguousarray(value, '<f4').tobytes()
+    header[name] = {
+      'dtype': 'F32',
+      'shape': list(value.shape),
+      'data_offsets': [end, end + len(part)],
+    }
+    parts.append(part)
+    end += len(part)
+  text = json.dumps(header).encode()
+  # Numbers begin at a multiple of eight bytes.
+  text += b' ' * (-len(text) % 8)
+  return b''.join([struct.pack('<Q', len(text)), text, *parts])
 
 
 def _read_json(file: pathlib.Path) -> dict[str, Any]:

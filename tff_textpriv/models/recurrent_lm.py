@@ -120,6 +120,10 @@ class RecurrentLanguageModel(interface.LanguageModel):
       model.set_weights(interface.untie(self, weights))
     return model
 
+  def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
+    """Reads the weights of a Keras twin; the inverse of `to_keras`."""
+    return interface.tie(self, twin.get_weights())
+
   def _read(
     self,
     weights: interface.Weights,

@@ -12,7 +12,7 @@ from tff_textpriv.models import interface
 from tff_textpriv.text import tokenizers
 
 # See `Sampler` for why.
-_NEVER_SAMPLED = (tokenizers.PAD_ID, tokenizers.UNKNOWN_ID, tokenizers.BOS_ID)
+NEVER_SAMPLED = (tokenizers.PAD_ID, tokenizers.UNKNOWN_ID, tokenizers.BOS_ID)
 
 
 class SamplingError(ValueError):
@@ -107,7 +107,7 @@ class Sampler:
     """Draws one batch; `seed` is int32 [2]."""
     model, most = self._model, self._max_length
     never = np.zeros(model.vocab_size, np.float32)
-    never[list(_NEVER_SAMPLED)] = -np.inf
+    never[list(NEVER_SAMPLED)] = -np.inf
 
     def some_go_on(step, rows, *_):
       return tf.logical_and(step < most, tf.size(rows) > 0)

@@ -1,6 +1,7 @@
 """The transformer language model."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -196,6 +197,24 @@ class TransformerLanguageModel(interface.LanguageModel):
         kept.append(bias[part].reshape(heads))
       kept += [output_kernel.reshape(*heads, self.width), *rest]
     return kept + values
+
+  def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
+    """Reads the weights of a Keras twin; the inverse of `to_keras`."""
+    values = iter([variable.numpy() for variable in twin.trainable_variables])
+
+    def take(number: int) -> list[np.ndarray]:
+      return list(itertools.islice(values, number))
+
+    weights = take(1)
+    for _ in range(self.num_layers):
+      weights += take(2)
+      queries_keys_values = take(6)
+      kernels = [part.reshape(self.width, -1) for part in queries_keys_values[::2]]
+      biases = [part.reshape(-1) for part in queries_keys_values[1::2]]
+      weights += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
+      weights.append(next(values).reshape(self.width, self.width))
+      weights += take(_LAYER_WEIGHTS - 5)
+    return interface.tie(self, [*weights, *values])
 
   def _run(self, weights, tokens, positions, attend, dropout):
     """Runs all layers.

@@ -95,24 +95,40 @@ class TermFrequency(Representation):
       )
     )
 
+  def to_bytes(self) -> bytes:
+    """Writes the vocabulary, a word a line."""
+    return b''.join(word + b'\n' for word in self._number)
+
 
 class MeanVectors(Representation):
-  """The mean of the vectors of a text's words; zeros if it has none."""
+  """The mean of the vectors of a text's words; zeros if it has none.
+
+  Attributes:
+    vectors: The vector, float32 [width], of each word.
+  """
 
   def __init__(self, vectors: Mapping[bytes, np.ndarray], width: int):
     """Takes the vector, float32 [width], of each word."""
-    self._vectors = vectors
+    self.vectors = vectors
     self.width = width
 
   def encode(self, texts: Sequence[str]) -> Encoded:
     """See the base class; words without a vector are left out."""
     dense = np.zeros((len(texts), self.width), np.float32)
     for row, text in zip(dense, texts, strict=True):
-      found = [self._vectors[word] for word in _words(text) if word in self._vectors]
+      found = [self.vectors[word] for word in _words(text) if word in self.vectors]
       if found:
         row[:] = np.mean(found, axis=0)
     no_ids = ragged.RaggedIds(np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64))
     return Encoded(no_ids, dense)
+
+  def to_bytes(self) -> bytes:
+    """Writes the vectors so that `read_vectors` reads the same ones."""
+    # The shortest decimal of a float32 is read as that number again.
+    return b''.join(
+      b' '.join([word, *(str(number).encode() for number in vector)]) + b'\n'
+      for word, vector in self.vectors.items()
+    )
 
 
 def fit_term_frequency(

@@ -15,6 +15,7 @@ from tff_textpriv.text import tokenizers
 # SentencePiece's mark for the white space before a word.
 WORD_START = '\u2581'
 _NUM_BYTES = 256
+_BYTE_PIECE = re.compile('<0x([0-9A-F]{2})>')
 
 
 class SubwordTokenizer(tokenizers.Tokenizer):
@@ -95,6 +96,16 @@ class SubwordTokenizer(tokenizers.Tokenizer):
   def to_bytes(self) -> bytes:
     """Returns the SentencePiece model."""
     return self._model
+
+
+def piece_bytes(piece: str) -> bytes:
+  """Returns the text that a piece stands for, without its mark of a word start.
+
+  A byte piece such as `<0xE2>` stands for one byte, perhaps a part of a character.
+  """
+  if byte := _BYTE_PIECE.fullmatch(piece):
+    return bytes([int(byte[1], 16)])
+  return piece.replace(WORD_START, '').encode()
 
 
 def train(texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:

@@ -14,6 +14,8 @@ import numpy as np
 from tff_textpriv.text import normalize, ragged
 
 UNKNOWN = '[UNK]'
+# What an encoder reads before and after a text.
+START, END = '[CLS]', '[SEP]'
 
 # Words, numbers, and marks by themselves; a word keeps its apostrophe.
 _TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,]\d+)*|[^\w\s]|_")

@@ -99,6 +99,7 @@ def _run_in(
     privacy,
     metrics,
     bench.to_keras(outcome.selected_weights),
+    bench.usage(folder.path),
     folder.path,
     **reporting.bytes_per_client(process, plan),
   )

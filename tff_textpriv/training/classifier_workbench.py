@@ -1,15 +1,17 @@
 """What a run makes of labelled data: numbers, clients, a model, an evaluator."""
 
+import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv import randomness
+from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import classification_model
 from tff_textpriv.models import classifiers
+from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import representations, rolling_hash
 from tff_textpriv.training import (
   classification_settings,
@@ -43,7 +45,7 @@ class ClassifierWorkbench:
     seed = chosen.run.seed
     train = kept_examples(data.train, task.max_train_examples, seed)
     self.partition = deal(chosen, train)
-    representation = make_representation(task, train, seed)
+    representation = self._representation = make_representation(task, train, seed)
     # Examples of several groups may share one list of texts: it is encoded once.
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
     encoded_texts: dict[int, representations.Encoded] = {}
@@ -67,6 +69,7 @@ class ClassifierWorkbench:
       self.model, self.model.initial_weights(seed)
     )
     self._chosen = chosen
+    self._classes = data.classes
     self._evaluator = classifier_evaluation.ClassifierEvaluator(self.model)
 
   def client_batches(
@@ -100,6 +103,36 @@ class ClassifierWorkbench:
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model:
     """Makes the Keras model of weights."""
     return self.model.to_keras(weights)
+
+  def usage(self, folder: pathlib.Path) -> usage_lib.ClassifierUsage:
+    """Describes what the model reads; keeps in a folder what was fitted for it."""
+    task: classification_settings.ClassificationSettings = self._chosen.task_settings
+    made = self._representation
+    if isinstance(made, representations.TermFrequency):
+      files.write_atomically(folder / usage_lib.VOCABULARY_FILE, made.to_bytes())
+      encoding = usage_lib.Encoding(
+        task.representation, vocabulary=usage_lib.VOCABULARY_FILE
+      )
+    elif isinstance(made, representations.MeanVectors):
+      if task.representation == 'vectors' and task.vectors_file is not None:
+        vectors = str(pathlib.Path(task.vectors_file).absolute())
+      else:
+        vectors = usage_lib.VECTORS_FILE
+        files.write_atomically(folder / vectors, made.to_bytes())
+      encoding = usage_lib.Encoding('vectors', vectors=vectors)
+    else:
+      encoding = usage_lib.Encoding(
+        task.representation,
+        max_tokens=task.max_words if made.is_sequence else None,
+        hash_base=task.hash_base,
+        hash_buckets=task.hash_buckets,
+      )
+    return usage_lib.ClassifierUsage(
+      task.model,
+      self._classes,
+      encoding,
+      dense_width=self.model.width - made.width,
+    )
 
 
 def batch_size(chosen: experiment.Experiment, num_examples: int) -> int:

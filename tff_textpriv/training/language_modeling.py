@@ -252,6 +252,7 @@ def _finish(
     privacy,
     metrics,
     end.bench.model.to_keras(outcome.selected_weights),
+    end.bench.usage(tokenizer_sources.file_name(end.phase.index)),
     folder,
     rounds_to_target=outcome.target_round,
     tokenizer_kl=rows[-1].kl,

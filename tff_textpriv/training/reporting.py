@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from tff_textpriv import files
 from tff_textpriv.iterative_processes import communication
+from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.privacy import card, local, local_gaussian, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.training import experiment, program
@@ -69,16 +70,20 @@ def write_results(
   privacy: Mapping[str, Any],
   metrics: Mapping[str, float],
   model: tf.keras.Model | None,
+  usage: usage_lib.Usage,
   folder: pathlib.Path,
   **more: Any,
 ) -> None:
-  """Writes model.keras and, last of all, results.json: a run that has it is done.
+  """Writes model.keras with its model.json and, last of all, results.json.
+
+  A run that has results.json is done.
 
   Args:
     outcome: How training ended.
     privacy: The privacy card.
     metrics: The figures of the test.
     model: The model with the outcome's selected weights, if the server has one.
+    usage: What the model reads and answers.
     folder: The run's folder.
     **more: Other figures for results.json.
   """
@@ -92,6 +97,7 @@ def write_results(
   }
   if model is not None:
     model.save(folder / 'model.keras')
+    files.write_atomically(folder / usage_lib.FILE, usage_lib.to_json(usage))
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
 
 

@@ -1,5 +1,6 @@
 """What a run makes of labelled texts that are read word by word, users' own words too."""
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv import randomness
+from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching
 from tff_textpriv.iterative_processes import (
@@ -21,7 +22,8 @@ from tff_textpriv.iterative_processes import (
   partially_local,
   registry,
 )
-from tff_textpriv.models import classifiers, sequence_classifiers
+from tff_textpriv.models import classifiers, encoders, sequence_classifiers
+from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.runtime import device_store
 from tff_textpriv.text import tokens
 from tff_textpriv.training import (
@@ -64,6 +66,7 @@ class TokenWorkbench:
       folder: The run's folder.
     """
     self._chosen = chosen
+    self._classes = data.classes
     task: token_settings.TokenSettings = chosen.task_settings
     seed = chosen.run.seed
     train = classifier_workbench.kept_examples(
@@ -93,7 +96,7 @@ class TokenWorkbench:
       self.model = self._whole = make_model(1)
       weights = self._whole.initial_weights(seed)
     else:
-      vocabulary = vocabularies.common_vocabulary(
+      vocabulary = self._vocabulary = vocabularies.common_vocabulary(
         task, self._start.public, train.text_of, encoded['train'], self._index
       )
       self.model = self._whole = make_model(vocabulary.num_rows)
@@ -223,6 +226,22 @@ class TokenWorkbench:
     if len(self._device.trainer.local_specs) > 1:
       return None
     return self._whole.shared_to_keras(weights)
+
+  def usage(self, folder: pathlib.Path) -> usage_lib.ClassifierUsage:
+    """Describes what the model reads; keeps the common vocabulary in a folder."""
+    encoding = vocabularies.encoding(self._chosen.task_settings)
+    if not self._has_own:
+      name = usage_lib.VOCABULARY_FILE
+      files.write_atomically(folder / name, self._vocabulary.to_bytes())
+      encoding = dataclasses.replace(encoding, vocabulary=name)
+    whole = self._whole
+    return usage_lib.ClassifierUsage(
+      self._chosen.task_settings.model,
+      self._classes,
+      encoding,
+      stays_local=self._chosen.algorithm.local_part,
+      encoder=whole.size if isinstance(whole, encoders.Encoder) else None,
+    )
 
   def _batches(self, user: str, round_number: int) -> user_evaluation.Batches:
     settings = self._chosen.algorithm_settings

@@ -40,23 +40,26 @@ class TokenizerRecord:
 
   def write(self, folder: pathlib.Path) -> None:
     """Keeps the tokenizer and its record in the run's folder."""
-    files.write_atomically(
-      _file(folder, self.index, '.model'), self.tokenizer.to_bytes()
-    )
+    files.write_atomically(folder / file_name(self.index), self.tokenizer.to_bytes())
     record = {'index': self.index, 'source': self.source, 'facts': self.facts}
     files.write_atomically(
-      _file(folder, self.index, '.json'), json.dumps(record, indent=2) + '\n'
+      _record_file(folder, self.index), json.dumps(record, indent=2) + '\n'
     )
+
+
+def file_name(index: int) -> str:
+  """Returns where the tokenizer of a phase is kept in the run's folder."""
+  return f'tokenizers/{index}.model'
 
 
 def read_record(folder: pathlib.Path, index: int) -> TokenizerRecord | None:
   """Reads the tokenizer of a phase from the run's folder, if it was made."""
   # The record is written last: where it is, the tokenizer is whole.
-  file = _file(folder, index, '.json')
+  file = _record_file(folder, index)
   if not file.exists():
     return None
   record = json.loads(file.read_text())
-  tokenizer = loading.read(_file(folder, index, '.model').read_bytes())
+  tokenizer = loading.read((folder / file_name(index)).read_bytes())
   return TokenizerRecord(index, record['source'], tokenizer, record['facts'])
 
 
@@ -203,5 +206,5 @@ def _text_of_counts(counts: Mapping[str, int]) -> Iterator[str]:
       yield ' '.join([word] * min(_COPIES_PER_LINE, count - start))
 
 
-def _file(folder: pathlib.Path, index: int, suffix: str) -> pathlib.Path:
-  return folder / 'tokenizers' / f'{index}{suffix}'
+def _record_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  return folder / 'tokenizers' / f'{index}.json'

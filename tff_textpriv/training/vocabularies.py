@@ -7,15 +7,15 @@ import numpy as np
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.models import (
+  encoder_checkpoints,
   encoders,
   pretrained,
   sequence_classifiers,
   sequence_presets,
+  usage,
 )
 from tff_textpriv.text import ragged, tokens, word_vectors, wordpieces
 from tff_textpriv.training import token_settings
-
-_START, _END = '[CLS]', '[SEP]'
 
 
 def splitter(task: token_settings.TokenSettings) -> tokens.Split:
@@ -28,7 +28,22 @@ def splitter(task: token_settings.TokenSettings) -> tokens.Split:
       pretrained.read_vocabulary(task.checkpoint),
       is_cased=pretrained.is_cased(task.checkpoint),
     ).split
-  return lambda text: [_START, *split(text)[: task.max_words - 2], _END]
+  return lambda text: [
+    tokens.START,
+    *split(text)[: task.max_words - 2],
+    tokens.END,
+  ]
+
+
+def encoding(task: token_settings.TokenSettings) -> usage.Encoding:
+  """Describes what `splitter` does, for those who use the model later."""
+  if task.model in sequence_presets.BILSTMS:
+    return usage.Encoding('words', task.max_words)
+  if task.checkpoint is None:
+    return usage.Encoding('marked_words', task.max_words)
+  return usage.Encoding(
+    'wordpieces', task.max_words, is_cased=pretrained.is_cased(task.checkpoint)
+  )
 
 
 def make_model(
@@ -49,7 +64,7 @@ def make_model(
       *common, width or bilstm.embedding_size, task.dropout, bilstm.units
     )
   if task.checkpoint is not None:
-    size = encoders.read_size(task.checkpoint)
+    size = encoder_checkpoints.read_size(task.checkpoint)
   else:
     size = sequence_presets.ENCODERS[task.model]
   if task.max_words > size.max_positions:
@@ -87,9 +102,9 @@ class StartVectors:
     self._sets: list[dict[str, np.ndarray]] = []
     self.public: Sequence[str] = ()
     if task.checkpoint is not None:
-      size = encoders.read_size(task.checkpoint)
+      size = encoder_checkpoints.read_size(task.checkpoint)
       pieces = pretrained.read_vocabulary(task.checkpoint)
-      table = encoders.read_table(task.checkpoint, size)
+      table = encoder_checkpoints.read_table(task.checkpoint, size)
       self._sets.append(dict(zip(pieces, table, strict=True)))
     elif task.vectors_file is not None and task.model in sequence_presets.BILSTMS:
       needed = set(index.tokens)

@@ -9,6 +9,7 @@ import numpy as np
 from tff_textpriv import randomness
 from tff_textpriv.datasets import batching, clients, encoded
 from tff_textpriv.models import language_models
+from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import tokenizers
 from tff_textpriv.training import evaluation, experiment, settings
 
@@ -71,6 +72,13 @@ class Workbench:
       rng = randomness.generator(self._chosen.run.seed, 'evaluation', group)
       ids = [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
     return self._evaluator.evaluate(weights, users, ids)
+
+  def usage(self, tokenizer_file: str) -> usage_lib.LanguageModelUsage:
+    """Describes what the model reads, given where its tokenizer is kept."""
+    task: settings.LanguageModelSettings = self._chosen.task_settings
+    return usage_lib.LanguageModelUsage(
+      task.model, task.tied_embeddings, tokenizer_file, task.max_sentence_length
+    )
 
   def _batches(self, client_id: str, round_number: int) -> list[Any]:
     """Makes a client's batches, with seeds in them if the model has dropout."""

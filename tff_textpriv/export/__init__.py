@@ -1,0 +1,1 @@
+"""Trained models for use elsewhere, without this package and without TFF."""

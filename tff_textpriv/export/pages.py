@@ -1,0 +1,158 @@
+"""The README of an export: how to use the model, and what is in it."""
+
+import json
+import pathlib
+
+import tensorflow as tf
+
+from tff_textpriv.export import runs
+from tff_textpriv.models import usage as usage_lib
+
+FILE = 'README.md'
+TITLE = '# Exported model: '
+
+_VERSION = '.'.join(tf.__version__.split('.')[:2])
+_NEEDS = {
+  'keras': f'tensorflow {_VERSION}',
+  'saved_model': f'tensorflow and tensorflow-text {_VERSION}',
+  'tflite': 'tensorflow, or the TensorFlow Lite runtime of a device',
+  'hf': 'transformers and torch',
+}
+
+
+def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str:
+  """Writes the page.
+
+  Args:
+    run: The run.
+    format_name: The format of the export.
+    output: Where it is going to be.
+  """
+  card = json.loads((run.folder / 'privacy_card.json').read_text())
+  parts = [
+    TITLE + run.name,
+    f'Needs {_NEEDS[format_name]}; neither tff_textpriv nor TensorFlow Federated.',
+    _code(example(run, format_name, output)),
+    _answer(run, format_name),
+    '## Privacy',
+    f'**{card["headline"]}** See [privacy_card.md](privacy_card.md).',
+    f'This folder holds the weights of the model and {_held_words(run)} It holds no '
+    'other text of users.',
+  ]
+  return '\n\n'.join(part for part in parts if part) + '\n'
+
+
+def example(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str:
+  """Writes Python that loads an export and uses it: two lines."""
+  if format_name == 'saved_model':
+    call = "suggest(tf.constant(['how do i']))"
+    if isinstance(run.usage, usage_lib.ClassifierUsage):
+      width = run.usage.dense_width
+      dense = f', tf.zeros([1, {width}])' if width else ''
+      call = f"classify(tf.constant(['a text']){dense})"
+    lines = [
+      f"import tensorflow as tf, tensorflow_text; model = tf.saved_model.load('{output}')",
+      f'print(model.{call})',
+    ]
+  elif format_name == 'keras':
+    lines = [
+      'import tensorflow as tf',
+      f"model = tf.keras.models.load_model('{output}/{runs.MODEL_FILE}', compile=False)",
+    ]
+  elif format_name == 'tflite':
+    lines = [
+      'import tensorflow as tf',
+      f"model = tf.lite.Interpreter('{output}/model.tflite').get_signature_runner()",
+    ]
+  else:
+    lines = [
+      'from transformers import pipeline',
+      f"print(pipeline('text-classification', '{output}')('a text'))",
+    ]
+  return '\n'.join(lines)
+
+
+def _answer(run: runs.FinishedRun, format_name: str) -> str:
+  """Says what the model reads and returns."""
+  usage = run.usage
+  local = ''
+  if getattr(usage, 'stays_local', '') == 'tokens':
+    local = (
+      ' The vectors of tokens with digits stay on users’ devices; here they are as they '
+      'were before training.'
+    )
+  if format_name == 'tflite':
+    return (
+      'The model reads numbers, one text at a time: `encoding.json` says how they are '
+      f'made of a text and what comes out.{local}'
+    )
+  if isinstance(usage, usage_lib.LanguageModelUsage):
+    if format_name == 'keras':
+      return (
+        'It reads ids of `tokenizer.model`, int32 [batch, time], BOS (2) first, and '
+        'returns logits [batch, time, ids] of the next ids. `model.json` says more.'
+      )
+    return (
+      '`suggest` takes raw strings [batch] and returns the `words` [batch, number] that '
+      'are most likely to follow, and their `probabilities`. `complete` does so for a '
+      'word that is begun. `score` returns the `log_probability` of whole texts, '
+      '`num_words` and the `perplexity` per word.'
+    )
+  if usage.stays_local == 'table':
+    return (
+      'Vocabularies and embeddings stay on users’ devices; this is the part of the '
+      'model above them. It reads vectors of words, float32 [batch, time, width], zeros '
+      'where there is no word, and returns logits.'
+    )
+  if format_name == 'hf':
+    return (
+      'Tokenizer and model are those of the run. Texts are cut off after '
+      f'{usage.encoding.max_tokens} tokens.{local}'
+    )
+  if format_name == 'keras':
+    inputs = 'the mean vector `dense`' if usage.encoding.vectors else '`ids`'
+    beside = ' and the side features `dense`' if usage.dense_width else ''
+    return (
+      f'It reads a dictionary of {inputs}{beside}, and returns logits; of two classes '
+      f'that of the second. `model.json` says how they are made of a text.{local}'
+    )
+  features = (
+    f' and their side features, float32 [batch, {usage.dense_width}],'
+    if usage.dense_width
+    else ''
+  )
+  return (
+    f'`classify` takes raw strings [batch]{features} and returns the most likely '
+    f'`label`, the `probabilities` [batch, {len(usage.classes)}] and the names of the '
+    f'`classes`.{local}'
+  )
+
+
+def _held_words(run: runs.FinishedRun) -> str:
+  """Says which words are in an export, and whose they are."""
+  usage = run.usage
+  if isinstance(usage, usage_lib.LanguageModelUsage):
+    record = (run.folder / usage.tokenizer).with_suffix('.json')
+    return (
+      'its tokenizer, a list of words or pieces of words '
+      + {
+        'public': 'from public text.',
+        'sample': 'from text that the model itself wrote.',
+        'heavy_hitters': 'that users reported under local differential privacy.',
+        'oracle': 'from the users’ own text.',
+        'train': 'from the training text.',
+      }[json.loads(record.read_text())['source']]
+    )
+  encoding = usage.encoding
+  if encoding.vocabulary is None and encoding.vectors is None:
+    return 'no vocabulary.'
+  if run.config.get('checkpoint') or run.config.get('vectors_file'):
+    return 'a public vocabulary.'
+  return (
+    'its vocabulary, which was made of the clients’ own text: whoever has it reads '
+    'words that users wrote.'
+  )
+
+
+def _code(lines: str) -> str:
+  return f'```python\n{lines}\n```'
