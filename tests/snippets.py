@@ -14,9 +14,12 @@ _INLINE = re.compile(r'`([^`\n]+)`')
 _LINK = re.compile(r'\[[^\]]*\]\(([^)\s]+)\)')
 _COMMAND = re.compile(r'(\$ |\.venv/bin/)?(python -m|make)\b')
 
+# Seconds in which all commands are read, even on a machine that does much else.
+_LONGEST = 300
+
 # Reads commands as `python -m` does, up to where they would begin to work: TensorFlow
-# cannot be imported, and neither runs nor tools nor other processes are started. Whatever is not a mistake
-# in the command line, such as a file that is not here, comes later.
+# cannot be imported, and neither runs nor tools nor processes are started. Whatever is
+# not a mistake in the command line, such as a file that is not here, comes later.
 _READ_COMMANDS = """
 import json, runpy, subprocess, sys
 sys.modules |= {'tensorflow': None, 'tensorflow_federated': None}
@@ -33,7 +36,7 @@ def read_flags(main, settings_class, description):
   flags.make(settings_class, flags.parse(sys.argv[1:], [flags.Group('', settings_class)]))
 
 base.run = understood
-subprocess.Popen = understood
+subprocess.Popen.__init__ = understood
 flags.run = read_flags
 flags.exit_with_sentences = lambda command, help_page: command()
 mistakes = (flags.UsageError, settings.SettingsError, settings.IncompatibleSettingsError)
@@ -152,6 +155,7 @@ def refused(commands: list[list[str]], folder: pathlib.Path) -> dict[str, str]:
     capture_output=True,
     text=True,
     cwd=folder,
+    timeout=_LONGEST,
     env={**os.environ, 'PYTHONPATH': str(folder)},
   )
   assert done.returncode == 0, done.stderr
