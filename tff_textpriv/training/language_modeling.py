@@ -9,7 +9,7 @@ from typing import Any
 from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import learning_model
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import local
+from tff_textpriv.privacy import local, plans
 from tff_textpriv.runtime import execution
 from tff_textpriv.training import (
   checkpoints,
@@ -270,3 +270,17 @@ def _finish(
     f'{metrics["word_perplexity"]:.2f} ({metrics["num_words"]:,} words){which}',
     folder,
   )
+  if metrics['token_perplexity'] > end.bench.tokenizer.size:
+    print(f'note: {_worse_than_guessing(chosen)}')
+
+
+def _worse_than_guessing(chosen: experiment.Experiment) -> str:
+  """Says what to do about a model whose perplexity is above the vocabulary's size."""
+  said = 'the model is worse than one that finds all tokens equally likely; '
+  if isinstance(chosen.privacy_settings, plans.PrivacySettings):
+    return said + (
+      'the noise of so small a cohort drowns what users send. More users a round, fewer '
+      'parameters or a smaller --server_learning_rate help; `python -m '
+      'tff_textpriv.tools.plan` shows what a larger cohort needs'
+    )
+  return said + 'try smaller learning rates'
