@@ -53,6 +53,9 @@ class _TableModel(interface.LanguageModel):
   def to_keras(self, weights=None):
     raise AssertionError('not used')
 
+  def from_keras(self, twin):
+    raise AssertionError('not used')
+
 
 _TABLE = _TableModel(_VOCAB, tied=True)
 _BROKEN = _TableModel(_VOCAB, tied=True, carried=False)
