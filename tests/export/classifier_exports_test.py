@@ -64,7 +64,13 @@ def _probabilities(made, ids, pad_id, dense):
   return tf.nn.softmax(logits).numpy()
 
 
-@pytest.mark.parametrize('kind', list(_BAGS))
+@pytest.mark.parametrize(
+  'kind',
+  [
+    pytest.param(kind, marks=pytest.mark.slow if 'LSTM' in kind else ())
+    for kind in _BAGS
+  ],
+)
 def test_hashes_counts_and_vectors_are_those_of_training(make_run, kind):
   made = make_run(imdb.TASK, *_BAGS[kind])
   texts = _texts(made)

@@ -122,7 +122,16 @@ _LITE = {
 }
 
 
-@pytest.mark.parametrize('kind', list(_LITE))
+_QUICK = ('lstm', 'side features', 'encoder')
+
+
+@pytest.mark.parametrize(
+  'kind',
+  [
+    pytest.param(kind, marks=() if kind in _QUICK else pytest.mark.slow)
+    for kind in _LITE
+  ],
+)
 def test_lite_models_equal_keras(make_run, kind):
   task, given = _LITE[kind]
   run = make_run(task, *given).run

@@ -20,7 +20,13 @@ _RUNS = {
 _TEXTS = ['', 'how do i', ' wo  ist\tﬁx Ω 日本 a b c d e f g h i j k l m n o p']
 
 
-@pytest.fixture(params=list(_RUNS), scope='module')
+@pytest.fixture(
+  params=[
+    pytest.param(name, marks=() if name in ('lstm', 'words') else pytest.mark.slow)
+    for name in _RUNS
+  ],
+  scope='module',
+)
 def made(request, make_run):
   """A run of each kind of model and tokenizer."""
   return make_run(stackoverflow.TASK, *_RUNS[request.param])

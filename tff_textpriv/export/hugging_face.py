@@ -94,7 +94,7 @@ def _tokenizer(encoding: usage_lib.Encoding, pieces: list[str]) -> dict[str, Any
   model: dict[str, Any] = {'unk_token': tokens.UNKNOWN, 'vocab': ids}
   if encoding.kind == 'wordpieces':
     if not encoding.is_cased:
-      small += [{'type': 'NFD'}, {'type': 'StripAccents'}]
+      small += [{'type': 'NFD'}, _replace(text_ops.ACCENT, '')]
     splits = [
       {'type': 'WhitespaceSplit'},
       _split(text_ops.MARK, 'Isolated', invert=False),
@@ -127,7 +127,7 @@ def _tokenizer(encoding: usage_lib.Encoding, pieces: list[str]) -> dict[str, Any
       'type': 'Sequence',
       'normalizers': [
         {'type': 'NFKC'},
-        {'type': 'Replace', 'pattern': {'Regex': text_ops.SPACES}, 'content': ' '},
+        _replace(text_ops.SPACES, ' '),
         *small,
       ],
     },
@@ -147,6 +147,10 @@ def _tokenizer(encoding: usage_lib.Encoding, pieces: list[str]) -> dict[str, Any
     'decoder': None,
     'model': model,
   }
+
+
+def _replace(pattern: str, content: str) -> dict[str, Any]:
+  return {'type': 'Replace', 'pattern': {'Regex': pattern}, 'content': content}
 
 
 def _split(pattern: str, behavior: str, *, invert: bool) -> dict[str, Any]:

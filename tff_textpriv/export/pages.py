@@ -35,7 +35,7 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
     _code(example(run, format_name, output)),
     _answer(run, format_name),
     '## Privacy',
-    f'**{card["headline"]}** See [privacy_card.md](privacy_card.md).',
+    f'**{card["headline"]}**: see [privacy_card.md](privacy_card.md).',
     f'This folder holds the weights of the model and {_held_words(run)} It holds no '
     'other text of users.',
   ]

@@ -17,6 +17,7 @@ _LETTER = r'[\p{L}\p{Nl}\p{No}]'
 TOKEN = rf"{_LETTER}+(?:'{_LETTER}+)*|\p{{Nd}}+(?:[.,]\p{{Nd}}+)*|[^\p{{L}}\p{{N}}_ ]|_"
 # What stands alone in BERT's splitting: punctuation, symbols of ASCII, CJK.
 MARK = r'[!-/:-@\[-`{-~\p{P}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}]'
+ACCENT = r'\p{Mn}'
 _INSIDE = '##'
 _LONGEST_WORD = 100
 
@@ -115,7 +116,7 @@ class WordPieces(tf.Module):
     if not self._is_cased:
       small = tf.strings.lower(plain, encoding='utf-8')
       decomposed = tf_text.normalize_utf8(small, 'NFD')
-      plain = tf.strings.regex_replace(decomposed, r'\p{Mn}', '')
+      plain = tf.strings.regex_replace(decomposed, ACCENT, '')
     words = tf.strings.split(tf.strings.regex_replace(plain, MARK, r' \0 '))
     lengths = tf.strings.length(words.flat_values, 'UTF8_CHAR')
     # No word has a space in it, so that none of this is in the vocabulary.

@@ -69,7 +69,8 @@ def type_key(text: str, key: str, found: Answer, completes: bool) -> str:
 
 def in_a_line(found: Answer) -> str:
   """Writes an answer in one line."""
-  return '   '.join(f'{name} {share:.1%}' for name, share in found) or '(no word)'
+  shown = (f'{name} {_percent(share)}' for name, share in found)
+  return '   '.join(shown) or '(no word)'
 
 
 def _read_keys(
@@ -103,6 +104,10 @@ def _draw(text: str, found: Answer, output: TextIO) -> None:
   below = f'  {in_a_line(found)}'[:room]
   output.write(f'\r{_CLEAR}{typed}\n{below}{_UP}\r{typed}')
   output.flush()
+
+
+def _percent(share: float) -> str:
+  return f'{share:.1%}' if share >= 0.001 else '<0.1%'
 
 
 def _begun(text: str) -> str:
