@@ -241,3 +241,10 @@ def test_no_privacy_is_claimed_for_clients_who_are_not_users(posts):
     ValueError, match='--federation=shards deals the texts of one user'
   ):
     _run(posts, *given)
+
+
+def test_tools_that_share_flags_know_those_of_both_kinds():
+  classifier = base.flag_names(custom.TASK, registry.ALGORITHMS['fede_vocab'])
+  assert 'federation' in classifier and 'public_data' not in classifier
+  either = base.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
+  assert {'federation', 'public_data'} <= either

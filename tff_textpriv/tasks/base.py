@@ -163,16 +163,26 @@ def groups(task: experiment_lib.Task) -> list[flags.Group]:
 
 
 def flag_names(task: experiment_lib.Task, algorithm: registry.Algorithm) -> set[str]:
-  """Returns the flags that a run of the task with the algorithm has."""
-  trained = [each for each in _family(task) if each.kind in algorithm.kinds]
+  """Returns the flags that a run of the task, or of a variant, may have."""
+  return set[str]().union(
+    *(
+      _own_flags(each, algorithm)
+      for each in _family(task)
+      if each.kind in algorithm.kinds
+    )
+  )
+
+
+def _own_flags(task: experiment_lib.Task, algorithm: registry.Algorithm) -> set[str]:
+  """Returns the flags that a run of the task itself has."""
   return set[str]().union(
     *(
       _flag_names(group)
       for group in (
-        *(each.settings for each in trained),
+        task.settings,
         algorithm.settings,
         algorithm.privacy,
-        *(each.run_settings for each in trained),
+        task.run_settings,
         training_settings.MachineSettings,
       )
     )
@@ -195,7 +205,7 @@ def _refuse_foreign(
   titles: Mapping[type[settings_lib.Settings], str],
 ) -> None:
   """Raises `UsageError` if a flag of another algorithm or variant was given."""
-  for name in sorted(given.keys() - {'algo'} - flag_names(task, algorithm)):
+  for name in sorted(given.keys() - {'algo'} - _own_flags(task, algorithm)):
     owners = [
       other.name
       for other in registry.ALGORITHMS.values()
