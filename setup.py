@@ -41,6 +41,8 @@ setuptools.setup(
     'packaging>=22',
     'protobuf>=4',
     'psutil>=5.9',
+    # Parquet files of one's own text; newer ones want another NumPy than TensorFlow.
+    'pyarrow>=15,<18',
     'scikit-learn>=1.3',
     'scipy>=1.9',
     'sentencepiece>=0.1.99',

@@ -43,7 +43,7 @@ def _write_jsonl(path):
 
 
 def _write_parquet(path):
-  pyarrow = pytest.importorskip('pyarrow')
+  import pyarrow
   from pyarrow import parquet
 
   columns = zip(*_ROWS, strict=True)

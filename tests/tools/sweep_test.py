@@ -316,22 +316,37 @@ def test_a_figure_that_some_runs_lack_has_no_mean():
   assert point.spread('epsilon') is None
 
 
-def _begin(folder, *argv):
-  """Starts a sweep of stand-ins as a command."""
-  where = (f'--sweep_dir={folder.parent}', f'--sweep_name={folder.name}')
-  return subprocess.Popen(
-    [sys.executable, '-c', _COMMAND, *argv, *where],
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    text=True,
-  )
+@pytest.fixture
+def begin():
+  """Returns what starts a sweep as a command, by default one of stand-ins."""
+  begun = []
+
+  def start_sweep(folder, *argv, command=('-c', _COMMAND)):
+    where = (f'--sweep_dir={folder.parent}', f'--sweep_name={folder.name}')
+    begun.append(
+      subprocess.Popen(
+        [sys.executable, *command, *argv, *where],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+      )
+    )
+    return begun[-1]
+
+  yield start_sweep
+  for process in begun:
+    process.kill()
+    process.wait()
+    process.stdout.close()
 
 
-def _wait_for_results(folder, number, seconds=60):
+def _wait_for(condition, seconds=180):
+  """Waits until a condition holds, and returns what it says."""
   deadline = time.monotonic() + seconds
-  while len(_results(folder)) < number:
+  while not (value := condition()):
     assert time.monotonic() < deadline
     time.sleep(0.01)
+  return value
 
 
 def _results(folder):
@@ -340,11 +355,13 @@ def _results(folder):
   }
 
 
-def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(tmp_path):
+def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(
+  begin, tmp_path
+):
   folder = tmp_path / 'killed'
   argv = (*_GRID, '--total_rounds=20', '--jobs=2')
-  first = _begin(folder, *argv)
-  _wait_for_results(folder, 6)
+  first = begin(folder, *argv)
+  _wait_for(lambda: len(_results(folder)) >= 6)
   children = psutil.Process(first.pid).children(recursive=True)
   first.kill()
   first.communicate()
@@ -353,8 +370,8 @@ def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(tmp
   done = _results(folder)
   assert 6 <= len(done) < 12
 
-  second = _begin(folder, *argv)
-  printed, _ = second.communicate(timeout=60)
+  second = begin(folder, *argv)
+  printed, _ = second.communicate(timeout=180)
   assert second.returncode == 0, printed
   assert f'{len(done)} finished before' in printed
   begun = _begun(folder)
@@ -365,20 +382,17 @@ def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(tmp
 
 
 def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
-  tmp_path,
+  begin, tmp_path
 ):
   folder = tmp_path / 'stopped'
   argv = ('--task=imdb', '--algo=rr_ldp', '--num_clients=10,20', '--seeds=2')
   argv = (*argv, '--total_rounds=60', '--jobs=2')
-  first = _begin(folder, *argv)
-  _wait_for_results(folder, 1)
-  deadline = time.monotonic() + 60
-  while not (under_way := _under_way(folder)):
-    assert time.monotonic() < deadline
-    time.sleep(0.01)
+  first = begin(folder, *argv)
+  _wait_for(lambda: _results(folder))
+  under_way = _wait_for(lambda: _under_way(folder))
   children = psutil.Process(first.pid).children(recursive=True)
   first.send_signal(signal.SIGINT)
-  printed, _ = first.communicate(timeout=60)
+  printed, _ = first.communicate(timeout=180)
   assert first.returncode == 128 + signal.SIGINT
   assert not any(child.is_running() for child in children)
   assert 'unfinished: rr_ldp' in printed and 'repeat the command to go on' in printed
@@ -390,8 +404,8 @@ def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
     assert 'stopping after this round' in (folder / name / 'run.log').read_text()
 
   done = _results(folder)
-  second = _begin(folder, *argv)
-  second.communicate(timeout=60)
+  second = begin(folder, *argv)
+  second.communicate(timeout=180)
   assert second.returncode == 0
   assert {name: _results(folder)[name] for name in done} == done
   assert {row['status'] for row in _table(folder)} == {'finished'}
@@ -408,33 +422,30 @@ def _under_way(folder):
 _TINY = (
   '--hash_buckets=50',
   '--max_train_examples=200',
-  '--total_rounds=12',
-  '--rounds_per_eval=6',
+  '--total_rounds=20',
+  '--rounds_per_eval=10',
   '--rounds_per_checkpoint=4',
 )
 
 
 @pytest.mark.slow
-def test_a_real_sweep_killed_half_way_ends_as_if_nothing_had_been(tmp_path):
-  command = [
-    *(sys.executable, '-m', 'tff_textpriv.tools.sweep', *_GRID, *_TINY),
-    *(f'--sweep_dir={tmp_path}', '--sweep_name=real'),
-  ]
+def test_a_real_sweep_killed_half_way_ends_as_if_nothing_had_been(begin, tmp_path):
+  command = ('-m', 'tff_textpriv.tools.sweep')
   folder = tmp_path / 'real'
-  first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-  _wait_for_results(folder, 6, seconds=600)
-  # Into the next run, beyond its first checkpoint.
-  time.sleep(3)
+  first = begin(folder, *_GRID, *_TINY, command=command)
+  _wait_for(lambda: len(_results(folder)) >= 6, seconds=900)
+  halfway = _wait_for(lambda: _beyond_a_checkpoint(folder))
   children = psutil.Process(first.pid).children(recursive=True)
   assert any('worker_binary' in child.name() for child in children)
   first.kill()
   first.communicate()
   assert all(map(processes.ends, children))
   done = _results(folder)
-  halfway = {file.parent.name for file in folder.glob('*/config.json')} - done.keys()
-  assert 6 <= len(done) < 12
+  assert 6 <= len(done) < 12 and not halfway & done.keys()
 
-  subprocess.run(command, check=True)
+  second = begin(folder, *_GRID, *_TINY, command=command)
+  printed, _ = second.communicate(timeout=900)
+  assert second.returncode == 0, printed
   assert {name: _results(folder)[name] for name in done} == done
   assert {row['status'] for row in _table(folder)} == {'finished'}
   assert len(_results(folder)) == 12
@@ -449,3 +460,12 @@ def test_a_real_sweep_killed_half_way_ends_as_if_nothing_had_been(tmp_path):
         for where in (folder, tmp_path / 'again')
       )
       assert ours == theirs
+      log = (folder / run.name / 'run.log').read_text()
+      assert 'resuming after round' in log
+
+
+def _beyond_a_checkpoint(folder):
+  """Returns the names of unfinished runs that have trained five rounds or more."""
+  tables = folder.glob('*/metrics.csv')
+  trained = {file.parent.name for file in tables if file.read_text().count('\n') > 5}
+  return trained - _results(folder).keys()

@@ -5,8 +5,10 @@ import types
 
 import pytest
 
+from tff_textpriv.models import usage
 from tff_textpriv.training import reporting
 
+_USAGE = usage.LanguageModelUsage('lstm_tiny', True, 'tokenizers/0.model', 32)
 _OUTCOME = types.SimpleNamespace(rounds_done=3, selected_round=2, ended='finished')
 
 
@@ -26,7 +28,7 @@ class _Model:
 
 def _write(folder, model):
   reporting.write_results(
-    _OUTCOME, {'epsilon': None}, {'auc': 0.5}, model, folder, tokenizer_kl=1.0
+    _OUTCOME, {'epsilon': None}, {'auc': 0.5}, model, _USAGE, folder, tokenizer_kl=1.0
   )
 
 

@@ -181,15 +181,10 @@ def _json_records(
 
 @contextlib.contextmanager
 def _open_parquet(path: str) -> Iterator[Any]:
-  """Opens a Parquet file, if there is a package that can."""
-  try:
-    from pyarrow import parquet
-  except ImportError as error:
-    raise clients.DataError.in_file(
-      path,
-      'Parquet files are read with pyarrow, which is not installed; type '
-      '"pip install pyarrow", or save the table as .csv or .jsonl',
-    ) from error
+  """Opens a Parquet file."""
+  # Only who has such files waits for the import.
+  from pyarrow import parquet
+
   try:
     # Columns are read a batch at a time; buffering ahead would hold whole row groups.
     with parquet.ParquetFile(path, pre_buffer=False) as file:
