@@ -386,10 +386,12 @@ def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
 ):
   folder = tmp_path / 'stopped'
   argv = ('--task=imdb', '--algo=rr_ldp', '--num_clients=10,20', '--seeds=2')
-  argv = (*argv, '--total_rounds=60', '--jobs=2')
+  argv = (*argv, '--total_rounds=150', '--jobs=2')
   first = begin(folder, *argv)
-  _wait_for(lambda: _results(folder))
-  under_way = _wait_for(lambda: _under_way(folder))
+  # Runs that have just begun: those of the first pair may end at any moment.
+  under_way = _wait_for(
+    lambda: {name for name in _under_way(folder) if 'num_clients=20' in name}
+  )
   children = psutil.Process(first.pid).children(recursive=True)
   first.send_signal(signal.SIGINT)
   printed, _ = first.communicate(timeout=180)
