@@ -14,13 +14,14 @@ endef
 
 PEERS := build/peers
 
-.PHONY: help demo test lint unit format lock clean benchmark-peers
+.PHONY: help demo test lint unit format lock dependencies clean benchmark-peers
 
 help:
 	@echo 'make demo    install into .venv and watch a private language model train'
 	@echo 'make test    install into .venv and run linters and tests'
 	@echo 'make lint    only the linters;  make unit  only the tests;  make format'
 	@echo 'make lock    resolve the requirements anew into requirements.lock'
+	@echo 'make dependencies   write docs/dependencies.md: packages and their licences'
 	@echo 'make benchmark-peers   install what benchmarks/speed.py compares with'
 
 $(INSTALLED): requirements.lock setup.py
@@ -61,6 +62,9 @@ lock:
 	    --python-platform x86_64-manylinux_2_31 --generate-hashes --no-header \
 	    --no-annotate; } > build/requirements.lock
 	mv build/requirements.lock requirements.lock
+
+dependencies: $(INSTALLED)
+	$(BIN)/python .ci/dependencies.py > docs/dependencies.md
 
 # In an environment of its own: PyTorch and TensorFlow want different packages.
 benchmark-peers: $(PEERS)/.installed

@@ -64,9 +64,9 @@ class Result:
     file = self.folder / 'model.keras'
     if not file.exists():
       return None
-    import tensorflow as tf
+    from tff_textpriv.models import saved_models
 
-    return tf.keras.models.load_model(file)
+    return saved_models.read(file)
 
   def curve(self, metric: str) -> tuple[list[int], list[float]]:
     """Returns a figure over rounds, to be plotted: `plt.plot(*result.curve('auc'))`.

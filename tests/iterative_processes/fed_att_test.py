@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from noise_check import is_gaussian
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import fed_att, fed_avg, registry
@@ -140,16 +141,6 @@ def test_as_printed_the_step_also_pulls_the_model_to_the_origin(tff_runtime):
     np.testing.assert_allclose(other, client, rtol=1e-5, atol=1e-6)
 
 
-def _noise_is_as_planned(noise: np.ndarray, stddev: float) -> bool:
-  """Mean, variance and kurtosis within 5 standard errors."""
-  n, scaled = noise.size, noise / stddev
-  return bool(
-    abs(scaled.mean()) < 5 / np.sqrt(n)
-    and abs(scaled.var() - 1) < 5 * np.sqrt(2 / n)
-    and abs((scaled**4).mean() - 3) < 5 * np.sqrt(96 / n)
-  )
-
-
 def _plan(**flags):
   return local_gaussian.LocalGaussianSettings(**flags).plan()
 
@@ -168,11 +159,11 @@ def test_clients_add_the_noise_of_equation_11(tff_runtime, source):
   plan = _plan(noise_magnitude=0.01, noise_stddev=0.5, noise_source=source)
   clients = _with_seeds(_batches(1, _FEATURES))
   (noise,) = _noisy_updates(plan, [clients])
-  assert _noise_is_as_planned(noise, 0.01 * 0.5)
+  assert is_gaussian(noise, 0.01 * 0.5)
   # The broken twins: sigma forgotten, beta forgotten, noise 10% too small.
-  assert not _noise_is_as_planned(noise, 0.01)
-  assert not _noise_is_as_planned(noise, 0.5)
-  assert not _noise_is_as_planned(noise * 0.9, 0.01 * 0.5)
+  assert not is_gaussian(noise, 0.01)
+  assert not is_gaussian(noise, 0.5)
+  assert not is_gaussian(noise * 0.9, 0.01 * 0.5)
 
 
 def test_noise_differs_by_client_and_round_and_repeats_with_the_seed(tff_runtime):
@@ -187,7 +178,7 @@ def test_noise_differs_by_client_and_round_and_repeats_with_the_seed(tff_runtime
   assert np.abs(correlation).max() < 5 / np.sqrt(_FEATURES)
   # Independent noise averages out; were it the same for all, it would not.
   np.testing.assert_allclose(both, (one + other) / 2, atol=1e-6)
-  assert _noise_is_as_planned(both, 0.1 / np.sqrt(2))
+  assert is_gaussian(both, 0.1 / np.sqrt(2))
 
 
 def test_the_clip_norm_bounds_what_a_client_sends(tff_runtime):
@@ -236,7 +227,7 @@ def test_under_a_mechanism_a_broken_client_answers_like_the_others(tff_runtime):
   process = _build(plan, _FEATURES, attention='uniform')
   before, after, metrics = _one_round(process, _with_seeds(batches))
   assert metrics['aggregator']['attended_clients'] == 1
-  assert _noise_is_as_planned(after - before, 0.25)
+  assert is_gaussian(after - before, 0.25)
 
 
 def test_nobody_there_leaves_the_model_as_it_is(tff_runtime):

@@ -33,11 +33,40 @@ def _looks_poisson(included: np.ndarray, q: float) -> bool:
   )
 
 
-def test_poisson_cohorts_include_users_independently_and_a_fixed_one_is_told_apart():
-  poisson = _inclusion(cohorts.CohortSampler(_USERS, 10, 'poisson', seed=0))
-  assert _looks_poisson(poisson, 0.2)
-  fixed = _inclusion(cohorts.CohortSampler(_USERS, 10, 'fixed', seed=0))
-  assert not _looks_poisson(fixed, 0.2)
+class _Twin:
+  """A sampler with a mistake: its cohorts are a function of Poisson ones."""
+
+  def __init__(self, change):
+    self._sampler = cohorts.CohortSampler(_USERS, 10, 'poisson', seed=0)
+    self._change = change
+
+  def cohort(self, number: int) -> list[str]:
+    return self._change(self._sampler.cohort, number)
+
+
+def _in_pairs(cohort, number: int) -> list[str]:
+  """A user comes with the next one: marginals are right, pairs are not."""
+  chosen = set(cohort(number)) & set(_USERS[::2])
+  return [user for i, user in enumerate(_USERS) if _USERS[i - i % 2] in chosen]
+
+
+def test_poisson_cohorts_include_users_independently():
+  sampler = cohorts.CohortSampler(_USERS, 10, 'poisson', seed=0)
+  assert _looks_poisson(_inclusion(sampler), 0.2)
+
+
+@pytest.mark.parametrize(
+  'wrong',
+  [
+    cohorts.CohortSampler(_USERS, 10, 'fixed', seed=0),
+    cohorts.CohortSampler(_USERS, 11, 'poisson', seed=0),
+    _Twin(lambda cohort, number: cohort(number // 4)),
+    _Twin(_in_pairs),
+  ],
+  ids=['of one size', 'too many', 'kept for four rounds', 'in pairs'],
+)
+def test_other_cohorts_are_caught(wrong):
+  assert not _looks_poisson(_inclusion(wrong), 0.2)
 
 
 def test_fixed_cohorts_have_their_size_and_no_user_twice():

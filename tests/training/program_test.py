@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from noise_check import is_gaussian
 
 from tff_textpriv import randomness
 from tff_textpriv.datasets import batching
@@ -435,15 +436,6 @@ def test_three_deaths_in_a_row_end_the_run_with_its_last_checkpoint_intact(
   run.assert_equals(undisturbed)
 
 
-def _is_noise_of(change: np.ndarray, stddev: float) -> bool:
-  """Mean and variance of n normal numbers, within 5 standard errors of each."""
-  scaled = change / stddev
-  return bool(
-    abs(scaled.mean()) < 5 / math.sqrt(scaled.size)
-    and abs(scaled.var() - 1) < 5 * math.sqrt(2 / scaled.size)
-  )
-
-
 def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
   tff_runtime, tmp_path
 ):
@@ -478,14 +470,14 @@ def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
   # On the mean of 40 users' updates: z * clip / 40. Users without data send zero.
   stddev = 1.5 * 0.8 / 40
   assert once.size == model.num_parameters > 50_000
-  assert _is_noise_of(once, stddev)
+  assert is_gaussian(once, stddev)
   # Two rounds add up like independent noises.
-  assert _is_noise_of(twice, stddev * math.sqrt(2))
-  assert _is_noise_of(twice - once, stddev)
+  assert is_gaussian(twice, stddev * math.sqrt(2))
+  assert is_gaussian(twice - once, stddev)
   # The broken twins: noise of the simulated cohort, without the clip, 5 % too small,
   # and the same noise in both rounds.
-  assert not _is_noise_of(once, 1.5 * 0.8 / _COHORT)
-  assert not _is_noise_of(once, 1.5 / 40)
-  assert not _is_noise_of(once * 0.95, stddev)
-  assert not _is_noise_of(2 * once, stddev * math.sqrt(2))
+  assert not is_gaussian(once, 1.5 * 0.8 / _COHORT)
+  assert not is_gaussian(once, 1.5 / 40)
+  assert not is_gaussian(once * 0.95, stddev)
+  assert not is_gaussian(2 * once, stddev * math.sqrt(2))
   assert float(_rows(tmp_path)[0]['num_examples']) == 0

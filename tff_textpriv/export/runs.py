@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tff_textpriv.export import classifiers, encodings
 from tff_textpriv.export import language_models as text_language_models
-from tff_textpriv.models import interface, language_models
+from tff_textpriv.models import interface, language_models, saved_models
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import loading, representations, tokenizers, tokens
 
@@ -44,7 +44,7 @@ class FinishedRun:
   @functools.cached_property
   def keras_model(self) -> tf.keras.Model:
     """The trained model."""
-    return tf.keras.models.load_model(self.folder / MODEL_FILE, compile=False)
+    return saved_models.read(self.folder / MODEL_FILE)
 
   @functools.cached_property
   def tokenizer(self) -> tokenizers.Tokenizer:
