@@ -113,6 +113,7 @@ def _check_outputs(notebook):
   assert {'image/png', 'text/markdown'} <= kinds
 
 
+@pytest.mark.slow
 def test_the_quickest_notebook_runs_and_shows_plot_and_card(tmp_path, monkeypatch):
   _check_outputs(_execute(_QUICKEST, tmp_path, monkeypatch))
 

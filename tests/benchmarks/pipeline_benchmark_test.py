@@ -7,6 +7,7 @@ import pytest
 from benchmarks import methods, pipeline
 
 
+@pytest.mark.slow
 def test_rates_of_encoding_batches_evaluation_and_sampling(tmp_path, capsys):
   output = tmp_path / 'pipeline.json'
   pipeline.main(pipeline.PipelineSettings(quick=True, output=str(output)))

@@ -80,6 +80,7 @@ def test_a_broken_csv_is_refused_with_its_line(tmp_path, lines, header, problem)
     imdb.load(file, seed=0)
 
 
+@pytest.mark.slow
 def test_the_real_reviews_are_read(real_data):
   data = imdb.load(str(real_data / 'imdb'), seed=0)
   assert len(data.train) + len(data.validation) == 18_792

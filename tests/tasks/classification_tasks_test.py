@@ -122,6 +122,10 @@ def test_dp_fed_avg_claims_its_epsilon_on_a_classification_task(tmp_path):
   )  # fmt: skip
   assert _run(imdb.TASK, folder, *given) == 0
   assert _results(folder)['epsilon'] > 0
+  # Its clients are no people, and the card does not leave that open.
+  (note,) = json.loads((folder / 'privacy_card.json').read_text())['warnings'][-1:]
+  assert '--federation=dirichlet' in note and 'promises nothing to a person' in note
+  assert movielens.MovieLensSettings(federation='users').user_note is None
 
 
 def test_the_number_of_updates_does_not_change_with_the_number_of_clients(

@@ -77,7 +77,9 @@ def _states(folder):
   }
 
 
-@pytest.mark.parametrize('store', ['disk', 'memory'])
+@pytest.mark.parametrize(
+  'store', ['disk', pytest.param('memory', marks=pytest.mark.slow)]
+)
 def test_a_killed_run_goes_on_as_if_it_had_not_been(
   tmp_path, monkeypatch, whole, store
 ):

@@ -104,6 +104,7 @@ def corpus(root) -> pathlib.Path:
   return folder
 
 
+@pytest.mark.slow
 def test_files_as_distributed_are_a_task(root, corpus):
   folder = root / 'files'
   given = ('--algo=fed_avg', f'--data={corpus}', '--total_rounds=1')

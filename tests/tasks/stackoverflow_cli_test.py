@@ -207,6 +207,7 @@ def test_a_finished_command_can_be_repeated_and_other_settings_are_refused(
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_metrics_as_one(undisturbed, root):
   assert _run(root / 'two_workers', *_PRIVATE, '--num_workers=2') == 0
   for one, two in zip(_rows(undisturbed), _rows(root / 'two_workers'), strict=True):

@@ -58,6 +58,7 @@ def _results(root: pathlib.Path, rounds: int, sampled_rounds: int) -> list[dict]
   return results
 
 
+@pytest.mark.slow
 def test_a_sampled_tokenizer_needs_hardly_more_tokens_than_the_oracle(tmp_path):
   results = _results(tmp_path, rounds=1, sampled_rounds=80)
   public, sample, oracle = (each['test_tokens_per_word'] for each in results)

@@ -88,7 +88,7 @@ def test_resampling_costs_nothing(undisturbed, root):
   assert free.count('tokenizer') == 2 and 'remap' in free
 
 
-@pytest.mark.parametrize('crash_in_round', [2, 4])
+@pytest.mark.parametrize('crash_in_round', [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_that_crashed_in_any_phase_ends_like_an_undisturbed_one(
   undisturbed, root, monkeypatch, crash_in_round
 ):
@@ -146,6 +146,7 @@ def _fail_on_second_call(function, message):
   return wrapped
 
 
+@pytest.mark.slow
 def test_halves_of_the_users_and_a_transformer_on_reddit(root):
   folder = root / 'halves'
   code = _run(
@@ -166,6 +167,7 @@ def test_halves_of_the_users_and_a_transformer_on_reddit(root):
   assert card['epsilon'] <= 2
 
 
+@pytest.mark.slow
 def test_several_switches(root):
   folder = root / 'several'
   assert _run(folder, '--resample_rounds=1,3') == 0

@@ -30,7 +30,7 @@ def test_an_exponent_that_starts_at_one_misses_the_known_answers():
 @pytest.mark.parametrize('buckets', [2, 5000, 1_000_000, 2**31 - 2, 2**63])
 def test_any_base_buckets_and_length_give_the_exact_sum(base, buckets):
   rng = np.random.default_rng(0)
-  for length in (0, 1, 7, 100, 3000):
+  for length in (0, 1, 7, 100, 1000):
     word = ''.join(chr(97 + code) for code in rng.integers(26, size=length))
     found = rolling_hash.hash_word(word.encode(), base, buckets)
     assert found == _by_definition(word, base, buckets)

@@ -115,6 +115,7 @@ def test_input_and_output_must_be_given(tmp_path, flag):
     prepare_data.main(_settings(tmp_path, **{flag: None}))
 
 
+@pytest.mark.slow
 def test_real_posts_are_converted(tmp_path):
   folder = os.environ.get('TFF_TEXTPRIV_DATA')
   if folder is None:

@@ -381,6 +381,7 @@ def test_a_sweep_that_is_killed_half_way_goes_on_and_repeats_no_finished_run(
   assert len(rows) == 12 and {row['status'] for row in rows} == {'finished'}
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_children_after_their_round_and_the_next_start_goes_on(
   begin, tmp_path
 ):

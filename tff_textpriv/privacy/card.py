@@ -64,6 +64,7 @@ def privacy_card(
   task: str,
   algo: str,
   facts: Mapping[str, Any],
+  user_note: str | None = None,
 ) -> dict[str, Any]:
   """Makes the card of a run, as a dictionary that JSON can hold.
 
@@ -73,6 +74,7 @@ def privacy_card(
     task: Name of the task.
     algo: Name of the algorithm.
     facts: What else the reader should know, such as the tokenizer's origin.
+    user_note: Whom a figure is about, if its users are not people.
 
   Returns:
     The card. Without a guarantee its `epsilon` is `None` and `reasons` say why.
@@ -94,7 +96,7 @@ def privacy_card(
     },
     'threat_model': _threat_model(ledger, plan),
     'plan': None if plan is None else _describe_plan(plan, ledger),
-    'warnings': [] if plan is None else list(plan.warnings),
+    'warnings': [] if plan is None else [*plan.warnings, *filter(None, [user_note])],
     'ledger': [_describe_entry(entry) for entry in ledger.entries],
     'not_covered': [
       *_NOT_COVERED,

@@ -93,7 +93,9 @@ def _run_in(
   metrics = bench.test(outcome.selected_weights, outcome.rounds_done)
   if bench.devices is not None:
     bench.devices.close()
-  privacy = reporting.write_card(chosen, outcome, plan, folder.path)
+  privacy = reporting.write_card(
+    chosen, outcome, plan, folder.path, chosen.task_settings.user_note
+  )
   reporting.write_results(
     outcome,
     privacy,
@@ -245,3 +247,5 @@ def _say_what_runs(
   )
   for note in reporting.plan_notes(plan):
     print(f'  {note}')
+  if plan is not None and task.user_note is not None:
+    print(f'  note      {task.user_note}')

@@ -100,6 +100,17 @@ class ClassificationSettings(settings_lib.Settings):
     return self.representation in FITTED
 
   @property
+  def user_note(self) -> str | None:
+    """Whom a privacy figure is about, where clients are not people."""
+    if self.federation == 'users':
+      return None
+    return (
+      f'A user of this run is a simulated client (--federation={self.federation}), a '
+      'part of the data set that was put together at random. Who wrote the examples '
+      'does not count, so that a figure for users promises nothing to a person.'
+    )
+
+  @property
   def parts_users(self) -> bool:
     """Whether texts of one person, known as such, are dealt to several clients."""
     return False

@@ -52,14 +52,16 @@ def write_card(
   outcome: program.Outcome,
   plan: Plan | None,
   folder: pathlib.Path,
+  user_note: str | None = None,
 ) -> dict[str, Any]:
-  """Writes the privacy card; returns it."""
+  """Writes the privacy card, with a note on who its users are; returns it."""
   privacy = card.privacy_card(
     outcome.ledger,
     plan,
     task=chosen.task.name,
     algo=chosen.algorithm.name,
     facts={'rounds_done': outcome.rounds_done},
+    user_note=user_note,
   )
   card.write(privacy, folder)
   return privacy
