@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 from scipy import stats
@@ -405,28 +406,6 @@ def test_it_composes_with_tffs_zeroing_and_clipping(tff_runtime):
   assert abs(_flat(output.result).mean() - 0.2) > 0.1
 
 
-def _linear_model():
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return tf.matmul(x, weights[0][0])
-
-  @tf.function
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(output - label))
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.zeros([3, 1], np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      tf.TensorSpec([None, 3], tf.float32),
-      tf.TensorSpec([None, 1], tf.float32),
-    ),
-  )
-
-
 @pytest.mark.parametrize('weighted', [True, False])
 def test_it_works_in_tffs_own_builders(tff_runtime, weighted):
   plan = local.LdpPlan(epsilon=10.0, num_coordinates=3, noise_source='system')
@@ -436,7 +415,7 @@ def test_it_works_in_tffs_own_builders(tff_runtime, weighted):
     else (tff.learning.algorithms.build_unweighted_fed_avg, UnweightedBitMeanFactory)
   )
   process = build(
-    _linear_model(),
+    small_models.linear(0),
     client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.3),
     server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
     model_aggregator=factory(plan, 0.3),

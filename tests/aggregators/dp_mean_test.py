@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 from noise_check import is_gaussian
+from sample_plan import PLAN
 
 from tff_textpriv.aggregators import dp_mean
 from tff_textpriv.privacy import plans
@@ -19,18 +20,7 @@ _VALUE_TYPE = tff.to_type(
 
 
 def _plan(**changes) -> plans.CentralDpPlan:
-  plan = plans.CentralDpPlan(
-    sampling='poisson',
-    population=1000,
-    cohort=20,
-    simulated_population=1000,
-    simulated_cohort=20,
-    rounds=10,
-    clip=0.5,
-    noise_multiplier=2.0,
-    delta=1e-5,
-  )
-  return dataclasses.replace(plan, **changes)
+  return dataclasses.replace(PLAN, **{'rounds': 10, 'noise_multiplier': 2.0, **changes})
 
 
 def _update(vector: np.ndarray):

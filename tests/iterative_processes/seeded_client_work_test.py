@@ -2,37 +2,13 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+import small_models
 import tensorflow_federated as tff
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import optimizers, registry, seeded_client_work
 
 _WEIGHTING = tff.learning.ClientWeighting.NUM_EXAMPLES
-
-
-def _model() -> tff.learning.models.FunctionalModel:
-  """Linear regression of three features."""
-
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return tf.matmul(x, weights[0][0])
-
-  @tf.function
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(output - label))
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.ones([3, 1], np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      tf.TensorSpec([None, 3], tf.float32),
-      tf.TensorSpec([None, 1], tf.float32),
-    ),
-  )
 
 
 def _batches(num_clients: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
@@ -66,14 +42,14 @@ def optimizer():
 
 @pytest.fixture(scope='module')
 def work(optimizer):
-  return seeded_client_work.build(_model(), optimizer, _WEIGHTING)
+  return seeded_client_work.build(small_models.linear(1), optimizer, _WEIGHTING)
 
 
 def test_each_update_is_that_of_tffs_own_client_work_and_carries_its_clients_seed(
   tff_runtime, work, optimizer
 ):
   plain = tff.learning.templates.build_functional_model_delta_client_work(
-    model=_model(), optimizer=optimizer, client_weighting=_WEIGHTING
+    model=small_models.linear(1), optimizer=optimizer, client_weighting=_WEIGHTING
   )
   batches = _batches(3)
   clients, seeds = _with_seeds(batches)
@@ -127,7 +103,7 @@ def test_the_client_optimizer_is_the_one_that_the_flag_names(tff_runtime):
   def step(**settings) -> np.ndarray:
     chosen = registry.FedAvgSettings(client_learning_rate=0.01, **settings)
     work = seeded_client_work.build(
-      _model(), optimizers.client_optimizer(chosen), _WEIGHTING
+      small_models.linear(1), optimizers.client_optimizer(chosen), _WEIGHTING
     )
     return _run(work, first_batch).result[0].update['delta'][0]
 

@@ -5,22 +5,11 @@ import json
 import math
 
 import pytest
+from sample_plan import PLAN
 
 from tff_textpriv.privacy import card as card_lib
-from tff_textpriv.privacy.central import AdaptiveClipping, CentralDpPlan
+from tff_textpriv.privacy.central import AdaptiveClipping
 from tff_textpriv.privacy.ledger import Ledger
-
-PLAN = CentralDpPlan(
-  sampling='poisson',
-  population=1000,
-  cohort=20,
-  simulated_population=1000,
-  simulated_cohort=20,
-  rounds=100,
-  clip=0.5,
-  noise_multiplier=1.0,
-  delta=1e-5,
-)
 
 
 def card_and_page(plan, rounds=3, ledger=None, **facts):

@@ -8,23 +8,12 @@ import time
 import dp_accounting
 import pytest
 from dp_accounting import rdp
+from sample_plan import PLAN
 
 from tff_textpriv.privacy import calibration
 from tff_textpriv.privacy.central import CentralDpPlan
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.privacy.mechanism import PrivacyError
-
-PLAN = CentralDpPlan(
-  sampling='poisson',
-  population=1000,
-  cohort=20,
-  simulated_population=1000,
-  simulated_cohort=20,
-  rounds=100,
-  clip=0.5,
-  noise_multiplier=1.0,
-  delta=1e-5,
-)
 
 
 def charged(plan: CentralDpPlan, rounds: int, ledger: Ledger | None = None) -> Ledger:
