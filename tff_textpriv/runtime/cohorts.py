@@ -13,6 +13,7 @@ class CohortSampler:
   """Draws the users of each round; a function of (seed, round).
 
   Attributes:
+    client_ids: All users.
     sampling: `poisson`, every user independently with the same probability, so
       that the cohort's size varies; or `fixed`, so many without replacement. The
       privacy accountant must treat each as what it is.
@@ -43,7 +44,7 @@ class CohortSampler:
         'training users'
       )
     self.sampling = sampling
-    self._client_ids = client_ids
+    self.client_ids = client_ids
     self.cohort_size = cohort_size
     self.dropout_rate = dropout_rate
     self._seed = seed
@@ -51,12 +52,12 @@ class CohortSampler:
   def cohort(self, round_number: int) -> list[str]:
     """Returns the users of a round; under Poisson sampling perhaps nobody."""
     rng = randomness.generator(self._seed, 'cohort', round_number)
-    population = len(self._client_ids)
+    population = len(self.client_ids)
     if self.sampling == 'poisson':
       chosen = (rng.random(population) < self.cohort_size / population).nonzero()[0]
     else:
       chosen = rng.choice(population, self.cohort_size, replace=False)
-    return [self._client_ids[i] for i in chosen]
+    return [self.client_ids[i] for i in chosen]
 
   def reporting(self, users: Sequence[str], round_number: int) -> list[str]:
     """Returns those of a round's users whose devices last until they have reported."""

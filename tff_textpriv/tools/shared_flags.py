@@ -1,6 +1,7 @@
 """One command line for several runs: each algorithm gets the flags that it has."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from tff_textpriv import flags
@@ -21,7 +22,7 @@ def split(
 
   Returns:
     Its own arguments, and those that are passed on; each is one flag with its value,
-    `--name=value`.
+    `--name=value`, or stands alone and has no name.
 
   Raises:
     HelpRequested: If help is asked for.
@@ -31,7 +32,8 @@ def split(
   names = {field.name for group in own for field in dataclasses.fields(group)}
   arguments: list[str] = []
   for argument in flags.expand_flagfiles(argv):
-    if arguments and '=' not in arguments[-1] and not argument.startswith('-'):
+    is_value = not argument.startswith('-')
+    if is_value and arguments and re.fullmatch('-[^=]+', arguments[-1]):
       arguments[-1] += f'={argument}'
     else:
       arguments.append(argument)

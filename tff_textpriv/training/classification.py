@@ -30,11 +30,12 @@ _FIGURES = {
 }
 
 
-def run(chosen: experiment.Experiment) -> int:
+def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> int:
   """Trains, evaluates on the test examples, and writes the output folder.
 
   Args:
     chosen: The experiment.
+    train: What trains; `program.train` if not given.
 
   Returns:
     The command's exit code: 0, or 128 plus the signal that interrupted.
@@ -42,13 +43,14 @@ def run(chosen: experiment.Experiment) -> int:
   _check_claim(chosen)
   data = chosen.task.load(chosen.task_settings, chosen.run.seed)
   with output.OutputFolder(chosen.folder) as folder:
-    return _run_in(folder, chosen, data)
+    return _run_in(folder, chosen, data, train or program.train)
 
 
 def _run_in(
   folder: output.OutputFolder,
   chosen: experiment.Experiment,
   data: labelled.LabelledData,
+  train: program.Trainer,
 ) -> int:
   """Runs an experiment in its folder; returns the exit code."""
   folder.check_config(chosen.config)
@@ -68,7 +70,7 @@ def _run_in(
     process = chosen.algorithm.build(
       bench.functional, chosen.algorithm_settings, plan, chosen.run.seed
     )
-    outcome = program.train(
+    outcome = train(
       program.Program(
         process=process,
         sampler=sampler,

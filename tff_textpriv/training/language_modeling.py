@@ -26,11 +26,12 @@ from tff_textpriv.training import (
 )
 
 
-def run(chosen: experiment.Experiment) -> int:
+def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> int:
   """Trains, evaluates on test users, and writes the output folder.
 
   Args:
     chosen: The experiment.
+    train: What trains each phase; `program.train` if not given.
 
   Returns:
     The command's exit code: 0, or 128 plus the signal that interrupted.
@@ -49,7 +50,9 @@ def run(chosen: experiment.Experiment) -> int:
       cohort_size=chosen.run.clients_per_round,
       log_dir=folder.path,
     ) as runtime:
-      end = _train_phases(chosen, data, all_phases, folder, runtime)
+      end = _train_phases(
+        chosen, data, all_phases, folder, runtime, train or program.train
+      )
     if end.outcome.ended == 'interrupted':
       return reporting.interrupted(end.outcome)
     _finish(chosen, data, end, folder.path)
@@ -72,6 +75,7 @@ def _train_phases(
   all_phases: Sequence[phases.Phase],
   output_folder: output.OutputFolder,
   runtime: execution.Runtime,
+  train: program.Trainer,
 ) -> _PhaseEnd:
   """Trains phase after phase; a resumed run starts with the last one begun."""
   folder = output_folder.path
@@ -93,7 +97,7 @@ def _train_phases(
     if isinstance(phase.plan, local.LdpPlan):
       for warning in phase.plan.warnings:
         print(f'  note      {warning}')
-    end = _train_phase(chosen, phase, bench, end, folder, runtime)
+    end = _train_phase(chosen, phase, bench, end, folder, runtime, train)
     if end.outcome.ended != 'finished':
       break
   assert end is not None  # There is at least one phase.
@@ -141,6 +145,7 @@ def _train_phase(
   before: _PhaseEnd | None,
   folder: pathlib.Path,
   runtime: execution.Runtime,
+  train: program.Trainer,
 ) -> _PhaseEnd:
   """Trains one phase, from its newest checkpoint if there is one."""
   process = chosen.algorithm.build(
@@ -174,7 +179,7 @@ def _train_phase(
         f'{effect["perplexity_after_remap"]:.2f} after it, '
         f'{effect["perplexity_with_fresh_embeddings"]:.2f} with fresh embeddings'
       )
-  outcome = program.train(
+  outcome = train(
     program.Program(
       process=process,
       sampler=phase.sampler,

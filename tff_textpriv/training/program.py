@@ -104,6 +104,12 @@ class Outcome:
   target_round: int | None
 
 
+# What trains a program: `train`, or what looks on while it trains.
+Trainer = Callable[
+  [Program, ledger_lib.Ledger, pathlib.Path, execution.Runtime], Outcome
+]
+
+
 def train(
   program: Program,
   ledger: ledger_lib.Ledger,

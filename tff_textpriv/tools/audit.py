@@ -1,0 +1,170 @@
+"""Audits the privacy figure of a run: canary users, and a lower bound on epsilon.
+
+    python -m tff_textpriv.tools.audit runs/imdb_dp_fed_avg
+    python -m tff_textpriv.tools.audit --task=imdb --algo=dp_fed_avg \
+      --cohort_sampling=poisson --total_rounds=4 --target_epsilon=4
+
+Exits with 1 if the bound exceeds what is claimed.
+"""
+
+import dataclasses
+import json
+import pathlib
+import shlex
+import sys
+from collections.abc import Sequence
+
+from tff_textpriv import flags, results
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.settings import setting
+from tff_textpriv.tasks import base
+from tff_textpriv.tools import shared_flags
+from tff_textpriv.training import experiment as experiment_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditSettings(settings_lib.Settings):
+  """Flags of the command itself."""
+
+  run: str | None = setting(
+    None,
+    'The folder of a run, whose settings are audited; or else --task, --algo and their '
+    'flags. Flags that are given besides take the place of the run’s.',
+    positional=True,
+  )
+  task: str | None = setting(None, 'The task, where no run is named.')
+  canaries: int = setting(
+    1000, 'Canary users, each with a coin; more of them show more.', low=1
+  )
+  confidence: float = setting(
+    0.95, 'The probability with which the lower bound holds.', above=0.5, below=1
+  )
+  guess_shares: tuple[float, ...] = setting(
+    (0.05, 0.2, 0.5, 1.0),
+    'Shares of the canaries to guess, half of them with the highest scores and half '
+    'with the lowest. The best one counts, and each has its part of the error that '
+    '--confidence allows.',
+    above=0,
+    high=1,
+  )
+  audit_dir: str | None = setting(
+    None,
+    'The folder to write; by default audit in that of the run, or '
+    'runs/audits/TASK_ALGO.',
+  )
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if (self.run is None) == (self.task is None):
+      raise flags.UsageError('name the folder of a run, or else --task and --algo')
+    if not self.guess_shares:
+      raise settings_lib.SettingsError('guess_shares', (), 'must name one at least')
+
+
+def main(argv: Sequence[str]) -> int:
+  """Audits, writes and prints what was found.
+
+  Args:
+    argv: The arguments, without the program's name.
+
+  Returns:
+    The exit code: 1 if a bound exceeds the claim.
+  """
+  own, passed_on = shared_flags.split(argv, AuditSettings)
+  names = [argument for argument in passed_on if not argument.startswith('-')]
+  chosen = flags.make(AuditSettings, flags.parse([*own, *names], _groups()))
+  given = [argument for argument in passed_on if argument not in names]
+  experiment = _experiment(chosen, given)
+  _check(experiment)
+  # Only now is TensorFlow needed: help and wrong flags are answered before.
+  from tff_textpriv.attacks import canaries as canaries_lib
+  from tff_textpriv.tools import audit_findings, audit_run
+
+  folder = _folder(chosen, experiment)
+  canaries = canaries_lib.Canaries(chosen.canaries, experiment.run.seed)
+  audited = audit_run.AuditedRun(experiment, canaries)
+  print(
+    f'audit of {experiment.algorithm.name} on {experiment.task.name} with '
+    f'{canaries.number:,} canaries',
+    flush=True,
+  )
+  code = audited.run(folder)
+  if code:
+    return code
+  found = audited.findings(
+    audit_findings.Auditor(chosen.confidence, chosen.guess_shares)
+  )
+  facts = {
+    'command': shlex.join(['python', '-m', 'tff_textpriv.tools.audit', *argv]),
+    'config': experiment.config,
+  }
+  print(f'\n{audit_findings.write(found, facts, folder)}\n')
+  for finding in found:
+    print(audit_findings.sentence(finding))
+  print(f'written: {folder}/ (audit.json, audit.md, audit_*.png, run.log)')
+  return int(any(one.verdict == audit_findings.EXCEEDED for one in found))
+
+
+def help_page() -> str:
+  """Writes the command's help."""
+  return flags.format_help(
+    'python -m tff_textpriv.tools.audit <run> [--flag=value ...]',
+    'Trains as a run would, with canary users among its users, each of whom takes part '
+    'by the toss of a coin and sends as much as the mechanism lets through. From what is '
+    'released it guesses the coins, and from the number of right guesses follows a lower '
+    'bound on epsilon: a bound above the claim is a bug. All other flags are those of '
+    'the task and of the algorithm (see the help of the task).',
+    _groups(),
+  )
+
+
+def _groups() -> list[flags.Group]:
+  return [flags.Group('Audit', AuditSettings)]
+
+
+def _experiment(
+  chosen: AuditSettings, given: Sequence[str]
+) -> experiment_lib.Experiment:
+  """Makes the experiment that is audited."""
+  if chosen.run is None:
+    assert chosen.task is not None  # By the settings.
+    return base.parse(base.find(chosen.task), given)
+  file = pathlib.Path(chosen.run) / 'config.json'
+  if not file.exists():
+    raise results.ResultsError(
+      f'{chosen.run} is not the folder of a run: it has no config.json'
+    )
+  config = json.loads(file.read_text())
+  of_run = [
+    f'--{name}={settings_lib.format_value(value)}'
+    for name, value in config.items()
+    if value is not None and name != 'task'
+  ]
+  return base.parse(base.find(config['task']), [*of_run, *given])
+
+
+def _check(experiment: experiment_lib.Experiment) -> None:
+  """Refuses what has neither a claim nor clients that could be canaries."""
+  algorithm = experiment.algorithm
+  if algorithm.pooled or algorithm.local_part:
+    raise settings_lib.IncompatibleSettingsError(
+      f'--algo={algorithm.name} claims no privacy figure, so that there is nothing to '
+      'audit; python -m tff_textpriv.tools.attack shows what its messages reveal'
+    )
+  experiment.task.check(experiment.task_settings)
+
+
+def _folder(
+  chosen: AuditSettings, experiment: experiment_lib.Experiment
+) -> pathlib.Path:
+  """Returns where to write."""
+  if chosen.audit_dir is not None:
+    return pathlib.Path(chosen.audit_dir)
+  if chosen.run is not None:
+    return pathlib.Path(chosen.run) / 'audit'
+  name = f'{experiment.task.name}_{experiment.algorithm.name}'
+  return pathlib.Path('runs/audits') / name
+
+
+if __name__ == '__main__':
+  flags.exit_with_sentences(lambda: main(sys.argv[1:]), help_page)
