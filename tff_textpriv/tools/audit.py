@@ -40,7 +40,7 @@ class AuditSettings(settings_lib.Settings):
     0.95, 'The probability with which the lower bound holds.', above=0.5, below=1
   )
   guess_shares: tuple[float, ...] = setting(
-    (0.05, 0.2, 0.5, 1.0),
+    (0.05, 0.15, 0.3, 0.6, 1.0),
     'Shares of the canaries to guess, half of them with the highest scores and half '
     'with the lowest. The best one counts, and each has its part of the error that '
     '--confidence allows.',
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
   names = [argument for argument in passed_on if not argument.startswith('-')]
   chosen = flags.make(AuditSettings, flags.parse([*own, *names], _groups()))
   given = [argument for argument in passed_on if argument not in names]
-  experiment = _experiment(chosen, given)
+  experiment = make_experiment(chosen, given)
   _check(experiment)
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.attacks import canaries as canaries_lib
@@ -122,7 +122,7 @@ def _groups() -> list[flags.Group]:
   return [flags.Group('Audit', AuditSettings)]
 
 
-def _experiment(
+def make_experiment(
   chosen: AuditSettings, given: Sequence[str]
 ) -> experiment_lib.Experiment:
   """Makes the experiment that is audited."""

@@ -202,7 +202,7 @@ def _picture(
 ) -> bytes:
   """Draws the scores of canaries by their coins."""
   figure, axes = plots.blank(7, 4)
-  bins = np.histogram_bin_edges(np.concatenate([heads, tails]), 40)
+  bins = list(np.histogram_bin_edges(np.concatenate([heads, tails]), 40))
   for scores, side in zip((heads, tails), sides, strict=True):
     axes.hist(scores, bins, alpha=0.6, label=side)
   axes.set(xlabel=f'score ({unit})', ylabel='canaries', title=title)

@@ -101,7 +101,7 @@ class ReportAudit:
     found = [
       auditor.finding(
         'reports',
-        f'a user’s reports, {most} at most',
+        f'a user’s reports, at most: {most}',
         audit_findings.SIGNS,
         self._scores,
         self._canaries.coins,

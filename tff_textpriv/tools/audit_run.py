@@ -4,6 +4,9 @@ import contextlib
 import dataclasses
 import pathlib
 import tempfile
+from typing import Any
+
+import numpy as np
 
 from tff_textpriv.attacks import audited_algorithm, canary_words
 from tff_textpriv.attacks import canaries as canaries_lib
@@ -41,13 +44,15 @@ class AuditedRun:
       task_settings=_hardly_evaluated(chosen.task_settings),
     )
     self._canaries = canaries
-    is_local = isinstance(
+    self._audit: audit_reports.ReportAudit | audit_training.TrainingAudit
+    if isinstance(
       chosen.privacy_settings,
       local.LocalPrivacySettings | local_gaussian.LocalGaussianSettings,
-    )
-    kind = audit_reports.ReportAudit if is_local else audit_training.TrainingAudit
-    self._audit = kind(self._chosen, canaries)
-    self._word_scores = None
+    ):
+      self._audit = audit_reports.ReportAudit(self._chosen, canaries)
+    else:
+      self._audit = audit_training.TrainingAudit(self._chosen, canaries)
+    self._word_scores: np.ndarray | None = None
 
   def run(self, folder: pathlib.Path) -> int:
     """Makes the run in a scratch folder; what it prints goes to run.log.
@@ -111,7 +116,7 @@ class AuditedRun:
     return self._chosen.task_settings.sketch(self._chosen.run.seed)
 
 
-def _hardly_evaluated(task_settings):
+def _hardly_evaluated(task_settings: Any) -> Any:
   """Returns settings with which no time is lost on the test of a model full of noise."""
   if not hasattr(task_settings, 'max_eval_users'):
     return task_settings

@@ -93,7 +93,7 @@ class TrainingAudit:
     return [
       auditor.finding(
         'rounds',
-        f'{self._num_rounds} rounds, a user {change}',
+        f'a user {change}, rounds: {self._num_rounds}',
         audit_findings.SIGNS if self._replaces else audit_findings.IN_OUT,
         self._scores,
         self._canaries.coins,
@@ -130,8 +130,9 @@ class _AuditedPhase:
     self._strength = audited_algorithm.strength(
       chosen.algorithm_settings, plan, audited_algorithm.num_weights(process)
     )
-    is_central = isinstance(plan, plans.CentralDpPlan)
-    self._denominator = plan.mean_denominator if is_central else 1.0
+    self._denominator = 1.0
+    if isinstance(plan, plans.CentralDpPlan):
+      self._denominator = plan.mean_denominator
     self._round = 0
     self.scores = np.zeros([len(members)])
 
