@@ -149,7 +149,11 @@ def sentence(finding: Finding) -> str:
   if finding.verdict == NO_CLAIM:
     return f'{shown}; there is no claim to audit'
   if finding.verdict == EXCEEDED:
-    return f'{shown}, MORE THAN THE {finding.claim:,.4g} THAT IS CLAIMED'
+    return (
+      f'{shown}, MORE THAN THE {finding.claim:,.4g} THAT IS CLAIMED; by chance this '
+      f'happens to a sound mechanism in {1 - guesses.confidence:.2g} of audits at most: '
+      'repeat with another --seed, or a --confidence nearer to 1'
+    )
   return f'{shown}; nothing speaks against the claimed {finding.claim:,.4g}'
 
 
