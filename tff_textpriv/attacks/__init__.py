@@ -1,1 +1,1 @@
-"""Reconstruction of clients' text from what they send: attacks, and their scores."""
+"""Attacks: clients' text from what they send, with scores; canary users of an audit."""
