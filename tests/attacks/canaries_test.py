@@ -1,77 +1,34 @@
 """Canaries send what they should, through the algorithms as they are; users as ever."""
 
+import collections
+import dataclasses
 import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
+import sample_plan
+import small_models
 import tensorflow_federated as tff
 
 from tff_textpriv.attacks import audited_algorithm, canaries
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.privacy import plans
 
 _CANARIES = canaries.Canaries(20, seed=3)
-_PLAN = plans.CentralDpPlan(
-  sampling='poisson',
-  population=10,
-  cohort=2,
-  simulated_population=10,
-  simulated_cohort=2,
-  rounds=3,
-  clip=0.5,
-  noise_multiplier=0.0,
-  delta=1e-5,
-)
-
-
-def _model() -> tff.learning.models.FunctionalModel:
-  """Linear regression, with a bias and an input of no width."""
-
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return tf.matmul(x['features'], weights[0][0]) + weights[0][1]
-
-  @tf.function
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(output - label))
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.ones([30, 1], np.float32), np.zeros([1], np.float32)), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      {
-        'features': tf.TensorSpec([None, 30], tf.float32),
-        'nothing': tf.TensorSpec([None, 0], tf.float32),
-      },
-      tf.TensorSpec([None, 1], tf.float32),
-    ),
-  )
+_PLAN = dataclasses.replace(sample_plan.PLAN, noise_multiplier=0.0)
 
 
 def _users():
   rng = np.random.default_rng(0)
+  features, labels = rng.normal(size=[3, 4, 3]), rng.normal(size=[3, 4, 1])
   return [
-    [
-      (
-        {
-          'features': rng.normal(size=[4, 30]).astype(np.float32),
-          'nothing': np.zeros([4, 0], np.float32),
-        },
-        rng.normal(size=[4, 1]).astype(np.float32),
-      )
-    ]
-    * 2
-    for _ in range(3)
+    [(x.astype(np.float32), y.astype(np.float32))] * 2
+    for x, y in zip(features, labels, strict=True)
   ]
 
 
 def _build(algorithm, **settings):
   chosen = registry.DpFedAvgSettings(**settings)
-  return algorithm.build(_model(), chosen, _PLAN, 0), chosen
+  return algorithm.build(small_models.linear(1.0), chosen, _PLAN, 0), chosen
 
 
 def _canary(process, settings, index, round_number):
@@ -119,15 +76,11 @@ def test_what_is_released_of_a_canary_is_its_direction_as_long_as_the_clip(
     output = process.next(state, [_canary(process, chosen, 5, round_number)])
     released = canaries.released_update(state, output.state)
     mark = _CANARIES.mark(5, round_number)
-    direction = canaries.signs(mark[1:], 31).numpy() / math.sqrt(31)
-    # Divided by the planned cohort of 2.
-    np.testing.assert_allclose(
-      released, mark[0] * 0.5 * direction / 2, rtol=2e-4, atol=1e-6
-    )
-    seeds = np.stack([_CANARIES.direction_seed(i, round_number) for i in (5, 6)])
-    own, others = canaries.projections(released, seeds).numpy()
-    assert own == pytest.approx(mark[0] * 0.25, rel=1e-4)
-    assert abs(others) < 0.2
+    direction = canaries.signs(mark[1:], 3).numpy() / math.sqrt(3)
+    # Divided by the planned cohort of 20.
+    np.testing.assert_allclose(released, mark[0] * 0.5 / 20 * direction, rtol=1e-3)
+    along = canaries.projections(released, mark[np.newaxis, 1:]).numpy()
+    assert along == pytest.approx([mark[0] * 0.5 / 20], rel=1e-3)
     state = output.state
 
 
@@ -139,6 +92,28 @@ def test_coins_are_fair_and_directions_change_with_round_and_canary():
   vectors = np.stack([canaries.signs(seed, 5000).numpy() for seed in list(seeds)[:20]])
   products = vectors @ vectors.T / 5000
   assert np.abs(products - np.eye(20)).max() < 5 / math.sqrt(5000)
+
+
+def test_the_batches_of_a_canary_are_as_small_as_their_type_allows():
+  batch_type = tff.to_type(
+    (
+      collections.OrderedDict(
+        inputs=collections.OrderedDict(
+          dense=(np.float32, [None, 0]), ids=(np.int32, [None, None])
+        ),
+        mark=(np.int32, [3]),
+      ),
+      (np.int32, [None]),
+    )
+  )
+  mark = _CANARIES.mark(0, 1)
+  ((inputs, labels),) = canaries.canary_batches(
+    batch_type, canaries.Strength(1.0, 1), mark
+  )
+  shapes = {name: part.shape for name, part in inputs['inputs'].items()}
+  assert shapes == {'dense': (1, 0), 'ids': (1, 1)}
+  assert labels.shape == (1,)
+  np.testing.assert_array_equal(inputs['mark'], mark)
 
 
 def test_adam_takes_as_many_steps_as_the_bound_is_long():

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+import sample_plan
 import tensorflow as tf
 
 from tff_textpriv import flags, results
@@ -137,21 +138,15 @@ def test_canaries_are_drawn_as_users_are_and_users_as_without_them(sampling):
 
 def test_the_plan_of_the_simulation_has_its_own_sizes_and_noise():
   adaptive = central.AdaptiveClipping(0.5, 0.2, count_stddev=1000.0)
-  plan = central.CentralDpPlan(
-    sampling='poisson',
+  plan = dataclasses.replace(
+    sample_plan.PLAN,
     population=10**7,
     cohort=20_000,
-    simulated_population=300,
-    simulated_cohort=20,
-    rounds=5,
-    clip=0.5,
-    noise_multiplier=0.8,
-    delta=1e-6,
     adaptive=adaptive,
     budget_epsilon=2.0,
   )
   own = audit_training.of_simulation(plan)
-  assert (own.population, own.cohort, own.is_scaled) == (300, 20, False)
+  assert (own.population, own.cohort, own.is_scaled) == (1000, 20, False)
   # The noise that is added is the same.
   assert own.sum_stddev(0.5) == pytest.approx(plan.sum_stddev(0.5))
   assert own.count_stddev == pytest.approx(plan.count_stddev)
