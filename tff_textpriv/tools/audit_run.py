@@ -84,7 +84,7 @@ class AuditedRun:
       found.append(
         auditor.finding(
           'words',
-          f'{parameters.words_per_user} words a user, for the tokenizer',
+          f'words for the tokenizer, of a user: {parameters.words_per_user}',
           ('one word', 'the other'),
           self._word_scores,
           self._canaries.coins,
