@@ -1,7 +1,33 @@
 """Writing files that are seen whole or not at all."""
 
+import contextlib
 import os
 import pathlib
+from collections.abc import Iterator
+
+_PARTIAL = '.partial.'
+
+
+@contextlib.contextmanager
+def replacing(file: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Lets a block write a file that is seen only when it is whole.
+
+  Args:
+    file: Where it is to be; its folder is created if missing.
+
+  Yields:
+    Where to write it. What the block has written takes the place of `file` at its end,
+    and is deleted if the block fails.
+  """
+  file.parent.mkdir(parents=True, exist_ok=True)
+  temporary = file.with_name(f'{_PARTIAL}{os.getpid()}.{file.name}')
+  try:
+    yield temporary
+    with open(temporary, 'rb') as stream:
+      os.fsync(stream.fileno())
+    os.replace(temporary, file)
+  finally:
+    temporary.unlink(missing_ok=True)
 
 
 def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
@@ -11,14 +37,12 @@ def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
     file: Where to write; its folder is created if missing.
     content: Bytes, or text that is written as UTF-8.
   """
-  data = content.encode() if isinstance(content, str) else content
-  file.parent.mkdir(parents=True, exist_ok=True)
-  temporary = file.with_name(f'.{file.name}.{os.getpid()}')
-  try:
-    with open(temporary, 'wb') as stream:
-      stream.write(data)
-      stream.flush()
-      os.fsync(stream.fileno())
-    os.replace(temporary, file)
-  finally:
-    temporary.unlink(missing_ok=True)
+  with replacing(file) as temporary:
+    temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def remove_partial(folder: pathlib.Path) -> None:
+  """Deletes what killed processes left half-written in a folder and those in it."""
+  for pattern in (f'{_PARTIAL}*', f'*/{_PARTIAL}*'):
+    for unfinished in folder.glob(pattern):
+      unfinished.unlink()

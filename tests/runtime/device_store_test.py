@@ -32,6 +32,12 @@ def _train(store, users, round_number, content=None):
   store.commit(round_number)
 
 
+def _checkpoint(store, rounds):
+  """Does what the program does before and after it saves a checkpoint."""
+  store.flush()
+  store.prune(rounds)
+
+
 def _bins(folder):
   return sorted(file.name for file in folder.glob('*.bin'))
 
@@ -62,7 +68,7 @@ def test_files_and_folders_are_for_their_owner_alone_whoever_writes_them(
   try:
     store = open_store()
     _train(store, ['a'], 1)
-    store.prune([1])
+    _checkpoint(store, [1])
   finally:
     os.umask(previous)
   for folder, _, files in os.walk(tmp_path):
@@ -75,11 +81,11 @@ def test_files_and_folders_are_for_their_owner_alone_whoever_writes_them(
 
 def test_a_killed_run_goes_back_to_the_states_of_its_checkpoint(open_store):
   store = open_store()
-  store.prune([0])
+  _checkpoint(store, [0])
   for round_number in (1, 2, 3):
     _train(store, ['a'], round_number)
   _train(store, ['b'], 3)
-  store.prune([0, 3])
+  _checkpoint(store, [0, 3])
   for round_number in (4, 5):
     _train(store, ['a', 'b'], round_number)
   store.begin(['a'], 6)  # Killed in the middle of round 6.
@@ -91,12 +97,32 @@ def test_a_killed_run_goes_back_to_the_states_of_its_checkpoint(open_store):
   assert store.state('a') == b'first 1 2 3 4'
 
 
+def test_states_are_on_the_disk_before_the_checkpoint_that_counts_on_them(open_store):
+  store = open_store()
+  _checkpoint(store, [0])
+  _train(store, ['a'], 1)
+  store.flush()  # Killed after the checkpoint of round 1 was saved, before pruning.
+  store = open_store()
+  store.restore(1)
+  assert store.state('a') == b'first 1'
+  # Or killed before it was saved: then the checkpoint is that of round 0.
+  store = open_store()
+  store.restore(0)
+  _checkpoint(store, [0])
+  assert store.state('a') == b'first'
+  _train(store, ['a'], 1, b'again')
+  _checkpoint(store, [0, 1])
+  store = open_store()
+  store.restore(1)
+  assert store.state('a') == b'again'
+
+
 def test_the_checkpoint_before_the_last_can_be_gone_back_to(open_store):
   store = open_store()
   for round_number in range(1, 7):
     _train(store, ['a'], round_number)
     if round_number in (2, 4):
-      store.prune([round_number - 2, round_number])
+      _checkpoint(store, [round_number - 2, round_number])
   store = open_store()
   store.restore(2)
   assert store.state('a') == b'first 1 2'
@@ -107,9 +133,9 @@ def test_versions_that_nobody_needs_are_deleted(tmp_path):
   for round_number in range(1, 8):
     _train(store, ['a'], round_number)
     if round_number in (2, 4):
-      store.prune([round_number - 2, round_number])
+      _checkpoint(store, [round_number - 2, round_number])
   assert _bins(tmp_path / 'devices' / 'a') == ['2.bin', '4.bin', '7.bin']
-  store.prune([4, 7])
+  _checkpoint(store, [4, 7])
   assert _bins(tmp_path / 'devices' / 'a') == ['4.bin', '7.bin']
 
 
@@ -142,7 +168,7 @@ def test_memory_is_given_back(tmp_path):
     tmp_path / 'devices', lambda _: {'state': b'x'}, tmp_path / 'memory'
   )
   _train(store, ['a'], 1)
-  store.prune([1])
+  _checkpoint(store, [1])
   store.close()
   assert not (tmp_path / 'memory').exists()
   assert _bins(tmp_path / 'devices' / 'a') == ['1.bin']
@@ -159,7 +185,7 @@ def test_a_thousand_users_take_the_memory_of_one(tmp_path):
   tracemalloc.start()
   try:
     store.commit(1)
-    store.prune([1])
+    _checkpoint(store, [1])
     assert len(store.state(users[500])) == size
     _, peak = tracemalloc.get_traced_memory()
   finally:

@@ -90,9 +90,36 @@ def test_the_newest_checkpoint_comes_back_bit_for_bit(tmp_path, runner):
 def test_two_checkpoints_are_kept(tmp_path, runner):
   _saved(tmp_path, runner, [1, 2, 3, 4])
   assert sorted(p.name for p in tmp_path.iterdir()) == [
+    'format.json',
     'program_state_3',
     'program_state_4',
   ]
+
+
+def test_a_folder_of_another_format_is_refused_and_not_touched(tmp_path, runner):
+  _saved(tmp_path, runner, [2])
+  (tmp_path / 'format.json').write_text('{"format": 2, "more": true}')
+  (tmp_path / 'program_state_3_temp1234').mkdir()
+  before = sorted(tmp_path.rglob('*'))
+  with pytest.raises(
+    checkpoints.CheckpointError, match='have format 2, and .* reads format 1'
+  ):
+    checkpoints.Checkpoints(tmp_path, runner)
+  assert sorted(tmp_path.rglob('*')) == before
+
+
+@pytest.mark.parametrize('content', ['', '{"format"', '[1]', '{}'])
+def test_a_damaged_name_of_the_format_is_refused(tmp_path, runner, content):
+  _saved(tmp_path, runner, [2])
+  (tmp_path / 'format.json').write_text(content)
+  with pytest.raises(checkpoints.CheckpointError, match='format.json: not the JSON'):
+    checkpoints.Checkpoints(tmp_path, runner)
+
+
+def test_checkpoints_from_before_formats_had_names_are_read(tmp_path, runner):
+  _saved(tmp_path, runner, [2])
+  (tmp_path / 'format.json').unlink()
+  _assert_is(checkpoints.Checkpoints(tmp_path, runner).load_latest(_state()), 2)
 
 
 def test_what_a_killed_process_left_half_written_is_no_checkpoint(tmp_path, runner):

@@ -1,7 +1,9 @@
 """The output folder: one run at a time, one set of settings, whole files."""
 
+import errno
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -99,6 +101,47 @@ def test_a_file_is_replaced_whole(tmp_path):
   files.write_atomically(file, b'second')
   assert file.read_bytes() == b'second'
   assert os.listdir(tmp_path) == ['results.json']
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+  (tmp_path / 'tokenizers').mkdir()
+  unfinished = []
+  for file in (tmp_path / 'model.keras', tmp_path / 'tokenizers' / '0.model'):
+    file.write_text('whole')
+    with files.replacing(file) as temporary:
+      temporary.write_text('half')
+      # As it would be after kill -9: another process finds it.
+      unfinished.append(temporary.rename(temporary.with_suffix('.killed')))
+      temporary.write_text('new')
+  output.OutputFolder(tmp_path)
+  assert not any(path.exists() for path in unfinished)
+  assert (tmp_path / 'model.keras').read_text() == 'new'
+
+
+@pytest.mark.parametrize(
+  'error',
+  [
+    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), 'model.keras'),
+    OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+    RuntimeError('/runs/a/variables; No space left on device\n\tmore'),
+    sqlite3.OperationalError('database or disk is full'),
+  ],
+)
+def test_a_full_disk_is_one_sentence_that_names_the_folder(tmp_path, error):
+  with pytest.raises(output.OutputError) as caught, output.OutputFolder(tmp_path):
+    try:
+      raise error
+    except Exception as cause:
+      raise RuntimeError('the checkpoint could not be saved') from cause
+  message = str(caught.value)
+  assert f'no space is left for what the run in {tmp_path} writes' in message
+  assert str(error).splitlines()[0] in message and '\n' not in message
+  output.OutputFolder(tmp_path)  # Free again.
+
+
+def test_other_errors_pass_through_the_folder(tmp_path):
+  with pytest.raises(KeyError, match='x'), output.OutputFolder(tmp_path):
+    raise KeyError('x')
 
 
 @pytest.mark.parametrize('step', ['fsync', 'replace'])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from noise_check import is_gaussian
 
-from tff_textpriv import randomness
+from tff_textpriv import flags, randomness
 from tff_textpriv.datasets import batching
 from tff_textpriv.iterative_processes import learning_model, registry
 from tff_textpriv.models import language_models
@@ -158,7 +158,7 @@ def _rows(folder):
 def _saved_rounds(folder) -> list[int]:
   return sorted(
     int(path.name.removeprefix('program_state_'))
-    for path in (folder / 'checkpoints').iterdir()
+    for path in (folder / 'checkpoints').glob('program_state_*')
   )
 
 
@@ -389,6 +389,9 @@ class _KillingProcess:
     self._kills = kills
     self.pids = []
 
+  def kill(self, **kills: int) -> None:
+    self._kills = kills
+
   def __getattr__(self, name):
     call = getattr(self._process, name)
 
@@ -408,29 +411,39 @@ def test_a_worker_killed_at_work_is_replaced_and_nothing_else_changes(
   undisturbed, program, tmp_path
 ):
   with execution.execution(log_dir=tmp_path) as runtime:
-    # Two deaths in one round, and one between rounds.
-    killing = _KillingProcess(program.process, runtime, next=2, get_model_weights=1)
+    # One death before the first round, two in it, and one between rounds.
+    killing = _KillingProcess(
+      program.process, runtime, initialize=1, next=2, get_model_weights=1
+    )
     disturbed = dataclasses.replace(program, process=killing)
     run = _Run(_train(disturbed, tmp_path, runtime), tmp_path)
-    assert len(set(killing.pids)) == 3
+    assert len(set(killing.pids)) == 4
     assert runtime.workers[0].process.pid not in killing.pids
   run.assert_equals(undisturbed)
 
 
-def test_three_deaths_in_a_row_end_the_run_with_its_last_checkpoint_intact(
-  undisturbed, program, tmp_path
+@pytest.mark.parametrize('method', ['next', 'get_model_weights'])
+def test_three_deaths_in_a_row_end_the_run_with_everything_saved(
+  undisturbed, program, tmp_path, method
 ):
-  interrupted = dataclasses.replace(
-    program, client_data=_at_round(4, _crash), rounds_per_checkpoint=1
-  )
   with execution.execution(log_dir=tmp_path) as runtime:
-    with pytest.raises(_CrashError):
-      _train(interrupted, tmp_path, runtime)
-    killing = _KillingProcess(program.process, runtime, next=1000)
-    with pytest.raises(worker_process.WorkerDiedError, match='SIGKILL'):
-      _train(dataclasses.replace(program, process=killing), tmp_path, runtime)
+    killing = _KillingProcess(program.process, runtime)
+
+    # Round 3 is between checkpoints, and evaluated.
+    def client_data(users, round_number):
+      if round_number == 3:
+        killing.kill(**{method: 1000})
+      return _client_data(users, round_number)
+
+    doomed = dataclasses.replace(program, process=killing, client_data=client_data)
+    with pytest.raises(worker_process.WorkerDiedError, match='SIGKILL') as caught:
+      _train(doomed, tmp_path, runtime)
+    assert str(caught.value).startswith('Round 3 was given up')
+    assert 'All is saved up to round 2: repeat the command' in str(caught.value)
+    assert flags.is_mistake(caught.value)  # One sentence, no traceback.
     assert len(killing.pids) == 3
-    assert _saved_rounds(tmp_path)[-1] == 3
+    assert _saved_rounds(tmp_path)[-1] == 2
+    assert len(_rows(tmp_path)) == 2
     runtime.restart()
     run = _Run(_train(program, tmp_path, runtime), tmp_path)
   run.assert_equals(undisturbed)

@@ -92,6 +92,9 @@ class DeviceStore:
       self._drop_unneeded(device)
     self._open_round.clear()
 
+  def flush(self) -> None:
+    """Brings to the disk what a checkpoint that is about to be saved counts on."""
+
   def prune(self, checkpoints: Iterable[int]) -> None:
     """Deletes the versions that nobody will ask for again.
 
@@ -151,7 +154,7 @@ class DeviceStore:
 class MemoryDeviceStore(DeviceStore):
   """The memory form: states are files of a memory-backed folder, and faster.
 
-  A copy goes to the disk with each checkpoint, from where a resumed run has them.
+  A copy goes to the disk before each checkpoint, from where a resumed run has them.
   """
 
   def __init__(self, folder: pathlib.Path, set_up: SetUp, memory: pathlib.Path):
@@ -168,17 +171,19 @@ class MemoryDeviceStore(DeviceStore):
     self._copies = folder.absolute()
     _make_folder(self._copies)
 
-  def prune(self, checkpoints: Iterable[int]) -> None:
-    """See the base class; also brings the copies up to date."""
-    super().prune(checkpoints)
+  def flush(self) -> None:
+    """See the base class: copies what has no copy yet."""
     for device in self._folder.iterdir():
       copy = self._copies / device.name
       _make_folder(copy)
-      files = {file.name for file in device.iterdir()}
-      copied = {file.name for file in copy.iterdir()}
-      for name in sorted(files - copied):
+      for name in sorted(_names(device) - _names(copy)):
         _write(copy / name, (device / name).read_bytes())
-      for name in copied - files:
+
+  def prune(self, checkpoints: Iterable[int]) -> None:
+    """See the base class; also deletes the copies of what is deleted."""
+    super().prune(checkpoints)
+    for copy in self._copies.iterdir():
+      for name in _names(copy) - _names(self._folder / copy.name):
         (copy / name).unlink()
 
   def restore(self, round_number: int) -> None:
@@ -203,6 +208,11 @@ def _make_folder(folder: pathlib.Path) -> None:
 
 def _file(device: pathlib.Path, version: int) -> pathlib.Path:
   return device / f'{version}{_SUFFIX}'
+
+
+def _names(device: pathlib.Path) -> set[str]:
+  """Returns the names of a device's files."""
+  return {file.name for file in device.iterdir()}
 
 
 def _versions(device: pathlib.Path) -> list[int]:

@@ -24,8 +24,11 @@ _GRACE_SECONDS = 5.0
 _LOG_TAIL_BYTES = 2000
 
 
-class WorkerDiedError(RuntimeError):
-  """A worker is gone or does not answer; what it was computing is lost."""
+class WorkerDiedError(ValueError):
+  """A worker is gone or does not answer; what it was computing is lost.
+
+  Mostly the machine has too little memory, which is for the user to mend.
+  """
 
 
 class PortInUseError(ValueError):

@@ -11,9 +11,13 @@ import tensorflow_federated as tff
 import tree
 from absl import logging
 
+from tff_textpriv import files
 from tff_textpriv.training import coroutines
 
 _PREFIX = 'program_state_'
+# What the arrays and notes of a checkpoint are and mean; a change gets a new number.
+_FORMAT = 1
+_FORMAT_FILE = 'format.json'
 
 
 class Checkpoint(NamedTuple):
@@ -38,7 +42,7 @@ class Checkpoints:
   """The checkpoints of one run, written atomically by TFF's state manager.
 
   The state is kept as its flat list of arrays: its structure is that of the
-  process that the program builds anew.
+  process that the program builds anew. A file beside the checkpoints names their format.
   """
 
   def __init__(self, folder: pathlib.Path, runner: coroutines.CoroutineRunner):
@@ -47,7 +51,11 @@ class Checkpoints:
     Args:
       folder: Where the checkpoints are; created if missing.
       runner: Runs the state manager's coroutines.
+
+    Raises:
+      CheckpointError: If it holds checkpoints of another format.
     """
+    _check_format(folder)
     self._folder = folder
     self._runner = runner
     self._manager: tff.program.FileProgramStateManager = (
@@ -59,6 +67,8 @@ class Checkpoints:
     # What a kill in the middle of a save leaves behind.
     for unfinished in folder.glob(f'{_PREFIX}*_temp*'):
       shutil.rmtree(unfinished)
+    if not (folder / _FORMAT_FILE).exists():
+      files.write_atomically(folder / _FORMAT_FILE, json.dumps({'format': _FORMAT}))
 
   def save(self, checkpoint: Checkpoint) -> None:
     """Saves a checkpoint, unless that round's is there already."""
@@ -123,6 +133,28 @@ def exist_in(folder: pathlib.Path) -> bool:
   """Tells whether a folder holds a checkpoint that was saved whole."""
   names = (path.name.removeprefix(_PREFIX) for path in folder.glob(f'{_PREFIX}*'))
   return any(name.isdecimal() for name in names)
+
+
+def _check_format(folder: pathlib.Path) -> None:
+  """Raises `CheckpointError` unless a folder's checkpoints can be understood.
+
+  Those of versions that named no format have the first one.
+  """
+  file = folder / _FORMAT_FILE
+  if not file.exists():
+    return
+  try:
+    found = json.loads(file.read_text())['format']
+  except (ValueError, LookupError, TypeError) as error:
+    raise CheckpointError(
+      f'{file}: not the JSON that a run writes ({error})'
+    ) from error
+  if found != _FORMAT:
+    raise CheckpointError(
+      f'{folder}: its checkpoints have format {found}, and this version of the package '
+      f'reads format {_FORMAT}; go on with the version that wrote them, or remove the '
+      'folder to start anew'
+    )
 
 
 def _checked(leaves: Sequence[Any], expected: Sequence[Any]) -> list[np.ndarray]:

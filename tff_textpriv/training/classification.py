@@ -55,6 +55,20 @@ def _run_in(
   """Runs an experiment in its folder; returns the exit code."""
   folder.check_config(chosen.config)
   bench = _workbench(chosen, data, folder.path)
+  try:
+    return _run_on(bench, folder, chosen, data)
+  finally:
+    if bench.devices is not None:
+      bench.devices.close()
+
+
+def _run_on(
+  bench: _Workbench,
+  folder: output.OutputFolder,
+  chosen: experiment.Experiment,
+  data: labelled.LabelledData,
+) -> int:
+  """Runs an experiment on its workbench; returns the exit code."""
   sampler = _sampler(chosen, bench)
   plan = _plan(chosen, bench, sampler.cohort_size)
   # Nothing that the user chose can be refused any more.
@@ -93,8 +107,6 @@ def _run_in(
   if outcome.ended == 'interrupted':
     return reporting.interrupted(outcome)
   metrics = bench.test(outcome.selected_weights, outcome.rounds_done)
-  if bench.devices is not None:
-    bench.devices.close()
   privacy = reporting.write_card(
     chosen, outcome, plan, folder.path, chosen.task_settings.user_note
   )

@@ -1,13 +1,22 @@
 """The output folder of a run: one place for its files, one run at a time."""
 
+import errno
 import fcntl
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from tff_textpriv import files
 from tff_textpriv import settings as settings_lib
+
+# What Python, TensorFlow, its workers and SQLite say when there is no room.
+_FULL = (
+  os.strerror(errno.ENOSPC),
+  os.strerror(errno.EDQUOT),
+  'database or disk is full',
+)
 
 
 class OutputError(ValueError):
@@ -22,7 +31,7 @@ class OutputFolder:
   """
 
   def __init__(self, path: pathlib.Path, name_flag: str = 'experiment_name'):
-    """Creates the folder if it is missing, and locks it.
+    """Creates the folder if it is missing, locks it, and removes half-written files.
 
     Args:
       path: The folder of this run alone.
@@ -45,12 +54,24 @@ class OutputFolder:
         f'another process is running in {path}; wait for it, or choose another '
         f'--{name_flag}'
       ) from error
+    files.remove_partial(path)
 
   def __enter__(self) -> 'OutputFolder':
     return self
 
-  def __exit__(self, *exception: object) -> None:
+  def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    """Frees the folder.
+
+    Raises:
+      OutputError: If what ended the block is that the disk is full.
+    """
     self._lock.close()
+    problem = _no_room(error)
+    if problem is not None:
+      raise OutputError(
+        f'no space is left for what the run in {self.path} writes ({problem}); its last '
+        'checkpoint is whole: make room and repeat the command to go on'
+      ) from error
 
   def check_config(self, config: Mapping[str, Any]) -> None:
     """Compares the run's settings with those that the folder is claimed for.
@@ -101,6 +122,15 @@ def finished_results(
     # Running it will say which settings differ.
     return None
   return json.loads(file.read_text())
+
+
+def _no_room(error: BaseException | None) -> str | None:
+  """Returns the first line of an error that comes of a full disk, else `None`."""
+  while error is not None:
+    if any(phrase in str(error) for phrase in _FULL):
+      return str(error).splitlines()[0]
+    error = error.__cause__ or error.__context__
+  return None
 
 
 def _shown(config: Mapping[str, Any], name: str) -> str:

@@ -18,7 +18,7 @@ from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
-from tff_textpriv.training import checkpoints, coroutines, stopping
+from tff_textpriv.training import checkpoints, coroutines, releases, stopping
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
 
@@ -129,22 +129,20 @@ def train(
   """
   with coroutines.CoroutineRunner() as runner, stopping.stop_on_signals() as stop:
     kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
-    releases = _releases(folder)
     next_round = _next_round(program.process)
-    state = (program.initial_state or program.process.initialize)()
+    state = _on_workers(runtime, program.initial_state or program.process.initialize)
     search = selection_lib.Search(program.selection, _weights(program, state, runtime))
     checkpoint = kept.load_latest(search.kept(state))
     round_number = program.rounds_before
-    if checkpoint is None:
-      _save(program, kept, round_number, state, ledger, search)
-    else:
+    if checkpoint is not None:
       round_number, kept_state, notes = checkpoint
       state = search.restore(kept_state, notes['selection'])
       ledger = ledger_lib.Ledger.from_json(notes['ledger'])
       print(f'resuming after round {round_number}', file=sys.stderr)
     if program.devices is not None:
       program.devices.restore(round_number)
-      program.devices.prune(kept.rounds())
+    _save(program, kept, round_number, state, ledger, search)
+    released = releases.open_after(round_number, folder)
     with progress_lib.Progress(round_number, program.total_rounds) as progress:
       ended = 'finished'
       while round_number < program.total_rounds:
@@ -161,7 +159,21 @@ def train(
         users = program.sampler.cohort(round_number)
         reporting = program.sampler.reporting(users, round_number)
         cohort = _cohort_data(program, reporting, round_number)
-        output = _on_workers(runtime, next_round, state, cohort)
+        is_evaluated = _is_due(
+          round_number, program.rounds_per_eval, program.total_rounds
+        )
+        try:
+          output = _on_workers(runtime, next_round, state, cohort)
+          if is_evaluated:
+            weights = _weights(program, output.state, runtime)
+        except worker_process.WorkerDiedError as error:
+          done = round_number - 1
+          _save(program, kept, done, state, ledger, search)
+          raise worker_process.WorkerDiedError(
+            f'Round {round_number} was given up, because a worker died '
+            f'{_MAX_WORKER_DEATHS} times in a row. All is saved up to round {done}: '
+            f'repeat the command to go on from there. {error}'
+          ) from error
         state = output.state
         if program.devices is not None:
           program.devices.commit(round_number)
@@ -171,19 +183,15 @@ def train(
         if program.sampler.dropout_rate:
           metrics['dropped_clients'] = len(users) - len(cohort)
         seconds = time.monotonic() - started
-        is_evaluated = _is_due(
-          round_number, program.rounds_per_eval, program.total_rounds
-        )
         # PLD accounting takes a second or so, RDP no time at all.
         if ledger.accountant == 'rdp' or is_evaluated:
           metrics |= _spent(ledger)
         if is_evaluated:
-          weights = _weights(program, state, runtime)
           measured = program.evaluate(weights)
           search.see(round_number, measured, weights)
           metrics |= {f'validation_{name}': value for name, value in measured.items()}
         progress.show(round_number, metrics, seconds)
-        runner.run(releases.release(collections.OrderedDict(metrics), round_number))
+        runner.run(released.release(collections.OrderedDict(metrics), round_number))
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
           _save(program, kept, round_number, state, ledger, search)
     _save(program, kept, round_number, state, ledger, search)
@@ -199,16 +207,6 @@ def train(
       search.best_round or round_number,
       search.target_round,
     )
-
-
-def _releases(folder: pathlib.Path) -> tff.program.ReleaseManager:
-  """Makes the releases of each round: metrics.csv and TensorBoard."""
-  return tff.program.GroupingReleaseManager(
-    [
-      tff.program.CSVFileReleaseManager(folder / 'metrics.csv', key_fieldname='round'),
-      tff.program.TensorBoardReleaseManager(folder / 'tensorboard'),
-    ]
-  )
 
 
 def _cohort_data(
@@ -235,15 +233,17 @@ def _on_workers(
   runtime: execution.Runtime, call: Callable[..., Any], *arguments: Any
 ) -> Any:
   """Computes on the workers; one that dies is replaced and the call repeated."""
-  for deaths in range(1, _MAX_WORKER_DEATHS + 1):
+  deaths = 0
+  while True:
     try:
+      if deaths:
+        runtime.restart()
       return call(*arguments)
     except worker_process.WorkerDiedError as error:
+      deaths += 1
       if deaths == _MAX_WORKER_DEATHS:
         raise
       print(f'{error}\nrestarting it and repeating the round', file=sys.stderr)
-      runtime.restart()
-  raise AssertionError('unreachable')
 
 
 def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
@@ -294,6 +294,8 @@ def _save(
   ledger: ledger_lib.Ledger,
   search: selection_lib.Search,
 ) -> None:
+  if program.devices is not None:
+    program.devices.flush()
   notes = {'ledger': ledger.to_json(), 'selection': search.notes()}
   kept.save(checkpoints.Checkpoint(round_number, search.kept(state), notes))
   if program.devices is not None:

@@ -98,7 +98,8 @@ def write_results(
     **{f'test_{name}': value for name, value in metrics.items()},
   }
   if model is not None:
-    model.save(folder / 'model.keras')
+    with files.replacing(folder / 'model.keras') as temporary:
+      model.save(temporary)
     files.write_atomically(folder / usage_lib.FILE, usage_lib.to_json(usage))
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
 

@@ -1,0 +1,237 @@
+"""However a run of any algorithm is struck, it ends where it would have ended.
+
+`pytest -m slow tests/reliability/crash_matrix_test.py -s` strikes 50 times and prints
+what came of it; docs/reliability.md has the figures.
+"""
+
+import dataclasses
+import pathlib
+import random
+import subprocess
+import time
+import zipfile
+
+import crash_faults
+import disturbed_runs
+import h5py
+import numpy as np
+import pytest
+
+from tff_textpriv.iterative_processes import registry
+
+_SEED = 9
+_NUM_POINTS = 50
+_DISK_BYTES = 64 * 2**20
+_ROUNDS = 5
+# The files that hold no time of day.
+_SAME = (
+  'config.json', 'metrics.csv', 'model.json', 'privacy_card.json', 'privacy_card.md',
+  'results.json',
+)  # fmt: skip
+_COMMON = (
+  f'--total_rounds={_ROUNDS}', '--rounds_per_eval=2', '--rounds_per_checkpoint=2',
+)  # fmt: skip
+_TEXT = (
+  '--num_users=12', '--clients_per_round=3', '--vocab_size=300',
+  '--max_tokens_per_user=120', '--max_eval_users=2', *_COMMON,
+)  # fmt: skip
+_REVIEWS = (
+  '--num_clients=4', '--clients_per_round=2', '--max_train_examples=40',
+  '--hash_buckets=50', *_COMMON,
+)  # fmt: skip
+_WORDS = (
+  '--num_clients=4', '--clients_per_round=2', '--max_train_examples=40',
+  '--max_words=8', '--max_eval_users=2', '--max_eval_examples=20', *_COMMON,
+)  # fmt: skip
+
+
+def _settings(task: str, algo: str, *given: str) -> disturbed_runs.Settings:
+  return disturbed_runs.Settings(task, (f'--algo={algo}', *given))
+
+
+# Every algorithm on the cheapest task that has all its parts.
+_RUNS = {
+  'central': _settings('imdb', 'central', *_REVIEWS),
+  'dp_fed_avg': _settings('stackoverflow', 'dp_fed_avg', '--noise_multiplier=1', *_TEXT),
+  'fed_att': _settings('imdb', 'fed_att', *_REVIEWS),
+  'fed_avg': _settings('imdb', 'fed_avg', *_REVIEWS),
+  'fed_prox': _settings('imdb', 'fed_prox', *_REVIEWS),
+  'fed_recon': _settings('sst2', 'fed_recon', *_WORDS),
+  'fed_sgd': _settings('imdb', 'fed_sgd', *_REVIEWS),
+  'fede_vocab': _settings('sst2', 'fede_vocab', *_WORDS),
+  'fede_vocab in memory': _settings(
+    'sst2', 'fede_vocab', '--device_store=memory', *_WORDS
+  ),
+  'lg_fedavg': _settings('sst2', 'lg_fedavg', *_WORDS),
+  'local_only': _settings('sst2', 'local_only', *_WORDS),
+  'rr_ldp': _settings('imdb', 'rr_ldp', *_REVIEWS),
+  'subword_resample': _settings(
+    'stackoverflow', 'subword_resample', '--resample_rounds=3', '--sample_tokens=4000',
+    '--sample_max_length=24', *_TEXT,
+  ),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+  """Where a run is struck: after which round, and how far into the next one."""
+
+  run: str
+  fault: crash_faults.Fault
+  round_before: int
+  part: float
+  seed: int
+
+  def __str__(self) -> str:
+    return f'{self.run}-{self.fault.__name__}-{self.round_before + self.part:.2f}'
+
+
+def _points() -> list[_Point]:
+  """Deals faults to runs so that no pair comes twice; the rest is drawn."""
+  rng = random.Random(_SEED)
+  names = list(_RUNS)
+  # As many runs as faults have no divisor in common, going round both visits all pairs.
+  return [
+    _Point(
+      names[i % len(names)],
+      crash_faults.ALL[i % len(crash_faults.ALL)],
+      rng.randrange(_ROUNDS + 1),
+      rng.random(),
+      rng.randrange(2**31),
+    )
+    for i in range(_NUM_POINTS)
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reference:
+  folder: pathlib.Path
+  seconds: list[float]
+
+
+@pytest.fixture(scope='module')
+def undisturbed(tmp_path_factory):
+  """Returns what makes an undisturbed run; the same one only once."""
+  root = tmp_path_factory.mktemp('undisturbed')
+  made: dict[str, _Reference] = {}
+
+  def make(name: str) -> _Reference:
+    if name not in made:
+      command = disturbed_runs.Command(_RUNS[name], root / name.replace(' ', '_'))
+      seconds = disturbed_runs.durations(command)
+      assert command.wait() == 0, command.log
+      made[name] = _Reference(command.folder, seconds)
+    return made[name]
+
+  return make
+
+
+@pytest.fixture
+def disk(tmp_path):
+  """A small disk of its own, so that filling it hurts nobody else."""
+  folder = tmp_path / 'disk'
+  folder.mkdir()
+  mount = ['mount', '-t', 'tmpfs', '-o', f'size={_DISK_BYTES}', 'tmpfs', str(folder)]
+  if subprocess.run(mount, capture_output=True, check=False).returncode:
+    pytest.skip('only root may mount a small disk to be filled')
+  yield folder
+  subprocess.run(['umount', '--lazy', str(folder)], check=True)
+
+
+def test_all_algorithms_and_faults_have_their_points():
+  algorithms = {settings.flags[0] for settings in _RUNS.values()}
+  assert algorithms == {f'--algo={name}' for name in registry.ALGORITHMS}
+  points = _points()
+  assert len({(point.run, point.fault) for point in points}) == _NUM_POINTS
+  assert {point.run for point in points} == set(_RUNS)
+  assert {point.fault for point in points} == set(crash_faults.ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('point', _points(), ids=str)
+def test_a_run_that_was_struck_ends_where_it_would_have(point, disk, undisturbed):
+  _strike(point, disk, undisturbed(point.run))
+
+
+@pytest.mark.parametrize(
+  'fault',
+  [crash_faults.disk_full, crash_faults.all_workers_killed],
+  ids=lambda fault: fault.__name__,
+)
+def test_a_quick_run_that_was_struck_ends_where_it_would_have(fault, disk, undisturbed):
+  _strike(_Point('fed_sgd', fault, 3, 0.5, 0), disk, undisturbed('fed_sgd'))
+
+
+def _strike(point: _Point, disk: pathlib.Path, reference: _Reference) -> None:
+  """Strikes a run, lets it go on, and compares it with one that was left alone."""
+  seconds = point.part * reference.seconds[point.round_before]
+  folder = disk / reference.folder.name
+  started = time.monotonic()
+  case = crash_faults.Case(
+    _RUNS[point.run], folder, point.round_before, seconds, random.Random(point.seed)
+  )
+  ending = point.fault(case)
+  rounds = disturbed_runs.rounds_done(folder)
+  if not (folder / 'report.html').exists():  # The last file of a run.
+    command = case.start()
+    assert command.wait() == 0, command.log
+  _assert_same(folder, reference.folder)
+  print(
+    f'\n{point.fault.__name__:22} {point.run:22} '
+    f'round {point.round_before} + {seconds:5.2f} s  {ending} ({rounds} rounds)  '
+    f'{time.monotonic() - started:.0f} s'
+  )
+
+
+def _assert_same(folder: pathlib.Path, reference: pathlib.Path) -> None:
+  """Holds that a run left, byte for byte, what one that was left alone left."""
+  names = [path.name for path in reference.iterdir() if path.name in _SAME]
+  assert len(names) >= len(_SAME) - 1  # Where all stays local there is no model.json.
+  for name in names:
+    assert (folder / name).read_bytes() == (reference / name).read_bytes(), name
+  assert _weights(folder).keys() == _weights(reference).keys()
+  for name, weight in _weights(reference).items():
+    np.testing.assert_array_equal(_weights(folder)[name], weight, name)
+  # The server's state, with optimizer and ledger, and what devices keep.
+  assert _last_checkpoint(folder) == _last_checkpoint(reference)
+  assert _device_states(folder) == _device_states(reference)
+  assert (folder / 'report.html').read_text().endswith('</html>\n')
+  unfinished = [
+    path for path in folder.rglob('*') if 'temp' in path.name or 'partial' in path.name
+  ]
+  assert not unfinished
+  assert not list(pathlib.Path('/dev/shm').glob(f'tff_textpriv_*{folder.name}*'))
+
+
+def _weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
+  """Reads the weights of a run's model, if the server has one."""
+  if not (folder / 'model.keras').exists():
+    return {}
+  weights: dict[str, np.ndarray] = {}
+
+  def collect(name: str, node: h5py.Group | h5py.Dataset) -> None:
+    if isinstance(node, h5py.Dataset):
+      weights[name] = node[()]
+
+  with (
+    zipfile.ZipFile(folder / 'model.keras') as archive,
+    archive.open('model.weights.h5') as stream,
+    h5py.File(stream) as file,
+  ):
+    file.visititems(collect)
+  return weights
+
+
+def _last_checkpoint(folder: pathlib.Path) -> tuple[str, bytes]:
+  checkpoint = crash_faults.newest_checkpoint(folder)
+  assert checkpoint is not None
+  (file,) = checkpoint.glob('variables/*.data-*')
+  return checkpoint.name, file.read_bytes()
+
+
+def _device_states(folder: pathlib.Path) -> dict[str, bytes]:
+  """Returns the newest state of each device, where there are any."""
+  return {
+    device.name: max(device.glob('*.bin'), key=lambda file: int(file.stem)).read_bytes()
+    for device in folder.glob('devices/*')
+  }
