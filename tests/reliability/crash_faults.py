@@ -28,6 +28,7 @@ class Case:
   Attributes:
     settings: The run.
     folder: Its folder.
+    log: Where all that is printed goes; on another disk than the folder.
     round_before: The round after which it is struck; 0 is before the first one.
     seconds: How long after it.
     rng: Decides what else is left to chance.
@@ -35,12 +36,13 @@ class Case:
 
   settings: disturbed_runs.Settings
   folder: pathlib.Path
+  log: pathlib.Path
   round_before: int
   seconds: float
   rng: random.Random
 
   def start(self) -> disturbed_runs.Command:
-    return disturbed_runs.Command(self.settings, self.folder)
+    return disturbed_runs.Command(self.settings, self.folder, self.log)
 
   def start_and_reach_the_moment(self) -> disturbed_runs.Command:
     command = self.start()

@@ -117,7 +117,9 @@ def undisturbed(tmp_path_factory):
 
   def make(name: str) -> _Reference:
     if name not in made:
-      command = disturbed_runs.Command(_RUNS[name], root / name.replace(' ', '_'))
+      command = disturbed_runs.Command(
+        _RUNS[name], root / name.replace(' ', '_'), root / 'log.txt'
+      )
       seconds = disturbed_runs.durations(command)
       assert command.wait() == 0, command.log
       made[name] = _Reference(command.folder, seconds)
@@ -168,7 +170,12 @@ def _strike(point: _Point, disk: pathlib.Path, reference: _Reference) -> None:
   folder = disk / reference.folder.name
   started = time.monotonic()
   case = crash_faults.Case(
-    _RUNS[point.run], folder, point.round_before, seconds, random.Random(point.seed)
+    _RUNS[point.run],
+    folder,
+    disk.parent / 'log.txt',
+    point.round_before,
+    seconds,
+    random.Random(point.seed),
   )
   ending = point.fault(case)
   rounds = disturbed_runs.rounds_done(folder)

@@ -46,12 +46,12 @@ class Settings:
 
 
 class Command:
-  """A command at work in a folder; its output is appended to a log beside it."""
+  """A command at work in a folder; what it prints is appended to a log."""
 
-  def __init__(self, settings: Settings, folder: pathlib.Path):
+  def __init__(self, settings: Settings, folder: pathlib.Path, log: pathlib.Path):
     self.folder = folder
-    self._log = folder.with_suffix('.log')
-    self._log_start = self._log.stat().st_size if self._log.exists() else 0
+    self._log = log
+    self._log_start = log.stat().st_size if log.exists() else 0
     self._mark = uuid.uuid4().hex
     argv = (
       *settings.flags,
@@ -64,6 +64,7 @@ class Command:
     self._process = _FORKS.Process(
       target=_run,
       args=(f'tff_textpriv.tasks.{settings.task}', argv, self._log, self._mark),
+      daemon=True,  # Ends with the tests, whatever becomes of them.
     )
     self._process.start()
 

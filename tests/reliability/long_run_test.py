@@ -44,6 +44,7 @@ def test_memory_and_open_files_of_a_long_run_do_not_grow(tmp_path):
       ),
     ),
     tmp_path / 'long_run',
+    tmp_path / 'log.txt',
   )  # fmt: skip
   started = time.monotonic()
   samples = _watch(command)

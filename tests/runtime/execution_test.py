@@ -286,10 +286,13 @@ def test_workers_of_other_machines_are_used_and_left_running(tmp_path):
       assert _total([1, 2, 3]) == 6
     assert [worker.exit_code for worker in workers] == [None, None]
     assert not (tmp_path / 'none').exists()
-    with execution(workers=addresses, log_dir=tmp_path):
+    with execution(workers=addresses, log_dir=tmp_path, connect_seconds=5) as runtime:
       workers[1].stop()
       with pytest.raises(WorkerDiedError, match=addresses[1]):
         _total([1, 2, 3])
+      # It is still away: that is one more death, and not a mistake in a flag.
+      with pytest.raises(WorkerDiedError, match=f'{addresses[1]}: no TFF worker'):
+        runtime.restart()
   finally:
     for worker in workers:
       worker.stop()

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import pathlib
 import zipfile
 
 import numpy as np
@@ -98,6 +99,8 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
       lambda self, kept: save(self, kept) if kept.round_number != 3 else None,
     )
     assert _run(agnews.TASK, parts, *given) == 128 + 15
+  # What users' devices keep does not stay in memory while nobody trains.
+  assert not list(pathlib.Path('/dev/shm').glob(f'tff_textpriv_*{tmp_path.name}*'))
   assert _run(agnews.TASK, parts, *given) == 0
   ours, theirs = _results(parts), _results(whole)
   assert ours == theirs

@@ -21,9 +21,10 @@ class _Model:
 
   def save(self, path):
     self.files_before = [file.name for file in path.parent.iterdir()]
+    path.write_text('first half')
     if self._fails:
       raise OSError('disk full')
-    path.touch()
+    path.write_text('whole')
 
 
 def _write(folder, model):
@@ -48,3 +49,15 @@ def test_results_are_written_last_so_that_a_run_that_has_them_is_done(tmp_path):
     'tokenizer_kl': 1.0,
     'test_auc': 0.5,
   }
+
+
+def test_a_model_that_is_saved_again_is_replaced_whole_or_not_at_all(tmp_path):
+  _write(tmp_path, _Model())
+  with pytest.raises(OSError, match='disk full'):
+    _write(tmp_path, _Model(fails=True))
+  assert (tmp_path / 'model.keras').read_text() == 'whole'
+  assert sorted(file.name for file in tmp_path.iterdir()) == [
+    'model.json',
+    'model.keras',
+    'results.json',
+  ]

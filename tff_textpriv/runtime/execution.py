@@ -95,7 +95,10 @@ class RemoteWorker:
   def restart(self) -> None:
     """Connects again; starting the worker is up to its own machine."""
     self.connection.close_executors()
-    self.wait_until_ready()
+    try:
+      self.wait_until_ready()
+    except SettingsError as error:
+      raise WorkerDiedError(str(error)) from error
 
   def close(self) -> None:
     """Closes the connection; the worker goes on."""
