@@ -377,6 +377,38 @@ def test_a_checkpoint_of_another_model_is_refused(program, tff_runtime, tmp_path
     _train(other, tmp_path, tff_runtime)
 
 
+class _Devices:
+  """Devices that note which checkpoints there were at each call."""
+
+  def __init__(self, folder):
+    self._folder = folder
+    self.calls = []
+
+  def __getattr__(self, name):
+    return lambda *_: self.calls.append((name, _saved_rounds(self._folder)))
+
+
+def test_devices_are_on_the_disk_before_the_checkpoint_and_pruned_after_it(
+  program, tff_runtime, tmp_path
+):
+  devices = _Devices(tmp_path)
+  watched = dataclasses.replace(
+    program, devices=devices, total_rounds=2, rounds_per_checkpoint=1
+  )
+  _train(watched, tmp_path, tff_runtime)
+  assert devices.calls[:-2] == [
+    ('restore', []),
+    ('flush', []),
+    ('prune', [0]),
+    ('commit', [0]),
+    ('flush', [0]),
+    ('prune', [0, 1]),
+    ('commit', [0, 1]),
+    ('flush', [0, 1]),
+    ('prune', [1, 2]),
+  ]
+
+
 class _KillingProcess:
   """A process whose worker dies in the middle of the first calls of some methods.
 
