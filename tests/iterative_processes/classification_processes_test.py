@@ -133,3 +133,18 @@ def test_central_training_keeps_the_optimizer_s_state_between_passes(data):
   moved = np.abs(second.weights[0] - fresh.state.weights[0]).max()
   assert moved > 1e-3
   assert tf.nest.flatten(second.optimizer)
+
+
+@pytest.mark.parametrize('optimizer', registry.CLIENT_OPTIMIZERS)
+def test_a_pass_does_not_change_the_form_of_the_state_that_checkpoints_keep(
+  data, optimizer
+):
+  process = registry.ALGORITHMS['central'].build(
+    _model(), registry.CentralSettings(client_optimizer=optimizer), None, seed=0
+  )
+  before = process.initialize()
+  after = process.next(before, [_batches(data, range(24), 24)]).state
+  tf.nest.assert_same_structure(before, after)
+  for old, new in zip(tf.nest.flatten(before), tf.nest.flatten(after), strict=True):
+    assert np.asarray(old).dtype == np.asarray(new).dtype
+    assert np.shape(old) == np.shape(new)

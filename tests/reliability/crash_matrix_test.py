@@ -41,7 +41,7 @@ _REVIEWS = (
 )  # fmt: skip
 _WORDS = (
   '--num_clients=4', '--clients_per_round=2', '--max_train_examples=40',
-  '--max_words=8', '--max_eval_users=2', '--max_eval_examples=20', *_COMMON,
+  '--max_words=8', '--max_eval_users=1', '--max_eval_examples=9', *_COMMON,
 )  # fmt: skip
 
 
@@ -66,8 +66,8 @@ _RUNS = {
   'local_only': _settings('sst2', 'local_only', *_WORDS),
   'rr_ldp': _settings('imdb', 'rr_ldp', *_REVIEWS),
   'subword_resample': _settings(
-    'stackoverflow', 'subword_resample', '--resample_rounds=3', '--sample_tokens=4000',
-    '--sample_max_length=24', *_TEXT,
+    'stackoverflow', 'subword_resample', *_TEXT, '--resample_rounds=3',
+    '--sample_tokens=4000', '--sample_max_length=24', '--vocab_size=700',
   ),
 }  # fmt: skip
 

@@ -73,11 +73,15 @@ class CentralProcess:
     self._train_on = train_on
 
   def initialize(self) -> CentralState:
-    """Returns the state before the first pass."""
+    """Returns the state before the first pass.
+
+    All of it is tensors, of the types that passes give: step sizes, which optimizers
+    begin as Python's numbers, would otherwise come back from a checkpoint as others.
+    """
     trainable, _ = self._model.initial_weights
     specs = tuple(tf.TensorSpec(weight.shape, weight.dtype) for weight in trainable)
-    weights = tuple(tf.constant(weight) for weight in trainable)
-    return CentralState(weights, self._optimizer.initialize(specs))
+    state = CentralState(tuple(trainable), self._optimizer.initialize(specs))
+    return tf.nest.map_structure(tf.convert_to_tensor, state)
 
   def next(self, state: CentralState, cohort: Sequence[Sequence[Any]]) -> CentralOutput:
     """Passes over the data of a round.

@@ -18,7 +18,7 @@ from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
-from tff_textpriv.training import checkpoints, coroutines, releases, stopping
+from tff_textpriv.training import checkpoints, coroutines, garbage, releases, stopping
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
 
@@ -127,7 +127,11 @@ def train(
   Returns:
     How it ended; a checkpoint of the last round is in the folder.
   """
-  with coroutines.CoroutineRunner() as runner, stopping.stop_on_signals() as stop:
+  with (
+    coroutines.CoroutineRunner() as runner,
+    stopping.stop_on_signals() as stop,
+    garbage.old_set_aside(),
+  ):
     kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
     next_round = _next_round(program.process)
     state = _on_workers(runtime, program.initial_state or program.process.initialize)
