@@ -159,6 +159,7 @@ def test_the_worker_gets_its_settings(tmp_path):
     ]
     assert process.environ()['TF_NUM_INTRAOP_THREADS'] == '2'
     assert process.environ()['TF_ENABLE_ONEDNN_OPTS'] == '1'
+    assert process.environ()['MALLOC_ARENA_MAX'] == str(len(os.sched_getaffinity(0)))
   finally:
     worker.stop()
 

@@ -1,8 +1,8 @@
 """metrics.csv: after a restart it goes on as if it had not been cut off."""
 
-import collections
 import csv
 
+import numpy as np
 import pytest
 
 from tff_textpriv.training import coroutines, releases
@@ -15,10 +15,10 @@ def _release(folder, done, last):
   with coroutines.CoroutineRunner() as runner:
     released = releases.open_after(done, folder)
     for number in range(done + 1, last + 1):
-      metrics = collections.OrderedDict(train_loss=1 / number, num_clients=number)
+      metrics = {'train_loss': 1 / number, 'num_clients': number}
       if number % 5 == 0:
         metrics['validation_auc'] = number / 7
-      runner.run(released.release(metrics, number))
+      runner.run(released.release(releases.of_round(metrics), np.int64(number)))
   return (folder / 'metrics.csv').read_bytes()
 
 
@@ -31,6 +31,10 @@ def test_every_round_has_a_row(whole):
   rows = list(csv.DictReader(whole.decode().splitlines()))
   assert [int(row['round']) for row in rows] == list(range(1, _LAST + 1))
   assert [row['round'] for row in rows if row['validation_auc']] == ['5', '10']
+  assert [row['num_clients'] for row in rows] == [row['round'] for row in rows]
+  assert [float(row['train_loss']) for row in rows] == [
+    1 / number for number in range(1, _LAST + 1)
+  ]
 
 
 @pytest.mark.parametrize('done', [0, 3, 10, 11])

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tff_textpriv.runtime import bound_process
+from tff_textpriv.runtime import bound_process, heaps
 
 _POLL_SECONDS = 0.02
 _START_SECONDS = 30.0
@@ -233,9 +233,8 @@ def _environment(num_threads: int) -> dict[str, str]:
   TensorFlow's number of threads has an effect there (OMP_NUM_THREADS has none).
   """
   environment = {
-    # By default glibc keeps what was freed in eight heaps a core, each of which grows.
-    'MALLOC_ARENA_MAX': str(len(os.sched_getaffinity(0))),
     **os.environ,
+    **heaps.environment(),
     'TF_ENABLE_ONEDNN_OPTS': '1',
     # Importing JAX, as TFF does, raises the level in this process.
     'TF_CPP_MIN_LOG_LEVEL': '0',

@@ -12,6 +12,7 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import plans
 from tff_textpriv.reports import page
+from tff_textpriv.runtime import heaps
 from tff_textpriv.settings import setting
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import settings as training_settings
@@ -61,6 +62,7 @@ def run(experiment: experiment_lib.Experiment) -> int:
 
 def _train(experiment: experiment_lib.Experiment) -> int:
   """Trains in the way of the task's kind; returns the exit code."""
+  heaps.limit()  # Before TensorFlow starts its threads.
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   if experiment.task.kind == 'classification':
     from tff_textpriv.training import classification

@@ -1,0 +1,35 @@
+"""Garbage of a long run is found without a look at what was there before."""
+
+import gc
+import weakref
+
+from tff_textpriv.training import garbage
+
+
+class _Graph:
+  """Refers to itself, as TensorFlow's graphs do."""
+
+  def __init__(self):
+    self.itself = self
+
+
+def test_only_what_the_block_makes_is_looked_at():
+  old = weakref.ref(_Graph())  # Garbage at once, and collected before the block.
+  with garbage.old_set_aside():
+    assert old() is None
+    assert len(gc.get_objects()) < gc.get_freeze_count() / 10
+    new = weakref.ref(_Graph())
+    assert gc.collect() > 0
+    assert new() is None
+
+
+def test_after_the_block_all_is_as_before():
+  held = _Graph()
+  seen = weakref.ref(held)
+  with garbage.old_set_aside():
+    del held
+    gc.collect()
+    assert seen() is not None  # Of the time before: not looked at.
+  assert gc.get_freeze_count() == 0
+  gc.collect()
+  assert seen() is None
