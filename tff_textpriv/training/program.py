@@ -1,5 +1,6 @@
 """The training program: rounds, evaluation, releases, checkpoints, the budget."""
 
+import collections
 import dataclasses
 import math
 import pathlib
@@ -194,7 +195,7 @@ def train(
           search.see(round_number, measured, weights)
           metrics |= {f'validation_{name}': value for name, value in measured.items()}
         progress.show(round_number, metrics, seconds)
-        runner.run(released.release(releases.of_round(metrics), np.int64(round_number)))
+        runner.run(released.release(collections.OrderedDict(metrics), round_number))
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
           _save(program, kept, round_number, state, ledger, search)
     _save(program, kept, round_number, state, ledger, search)

@@ -1,10 +1,7 @@
 """What each round leaves to be seen: a row of metrics.csv, and TensorBoard's events."""
 
-import collections
 import pathlib
-from collections.abc import Mapping
 
-import numpy as np
 import tensorflow_federated as tff
 
 from tff_textpriv import files
@@ -25,16 +22,6 @@ def open_after(round_number: int, folder: pathlib.Path) -> tff.program.ReleaseMa
       tff.program.CSVFileReleaseManager(folder / _METRICS, key_fieldname='round'),
       tff.program.TensorBoardReleaseManager(folder / 'tensorboard'),
     ]
-  )
-
-
-def of_round(metrics: Mapping[str, float]) -> collections.OrderedDict[str, np.ndarray]:
-  """Returns a round's metrics in the form in which they are released: as arrays.
-
-  TensorFlow keeps a tensor of every Python number that it was ever given.
-  """
-  return collections.OrderedDict(
-    (name, np.asarray(value)) for name, value in metrics.items()
   )
 
 
