@@ -116,7 +116,7 @@ def checkpoint_truncated(case: Case) -> str:
     return f'{ending}; no checkpoint yet'
   (file,) = checkpoint.glob('variables/*.data-*')
   os.truncate(file, case.rng.randrange(file.stat().st_size))
-  if len(list(checkpoint.parent.glob('program_state_*'))) > 1:
+  if len(_whole_checkpoints(checkpoint.parent)) > 1:
     return f'{ending}; checkpoint passed over'
   # It was the only one: the run does not start anew by itself.
   command = case.start()
@@ -156,13 +156,18 @@ ALL: tuple[Fault, ...] = (
 
 def newest_checkpoint(folder: pathlib.Path) -> pathlib.Path | None:
   """Returns the folder of a run's last checkpoint that was saved whole."""
-  whole = [
-    (int(number), path)
-    for path in folder.glob('checkpoints/**/program_state_*')
-    if (number := path.name.removeprefix('program_state_')).isdecimal()
-  ]
+  whole = _whole_checkpoints(folder / 'checkpoints')
   # Of the last phase, if two have a checkpoint of the same round.
   return max(whole)[1] if whole else None
+
+
+def _whole_checkpoints(folder: pathlib.Path) -> list[tuple[int, pathlib.Path]]:
+  """Returns the rounds and folders of checkpoints, without those half saved."""
+  return [
+    (int(number), path)
+    for path in folder.rglob('program_state_*')
+    if (number := path.name.removeprefix('program_state_')).isdecimal()
+  ]
 
 
 def _asked_to_stop(case: Case, number: signal.Signals) -> str:
