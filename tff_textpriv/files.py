@@ -1,7 +1,13 @@
-"""Writing files that are seen whole or not at all."""
+"""Files of runs: written so that they are seen whole or not at all, and read back."""
 
+import json
 import os
 import pathlib
+from typing import Any
+
+
+class FileError(ValueError):
+  """A file that a run wrote cannot be read; the message names it and says why."""
 
 
 def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
@@ -22,3 +28,25 @@ def write_atomically(file: pathlib.Path, content: str | bytes) -> None:
     os.replace(temporary, file)
   finally:
     temporary.unlink(missing_ok=True)
+
+
+def read_text(file: pathlib.Path) -> str:
+  """Reads a text file in UTF-8; raises `FileError` if there is none, or it is not."""
+  try:
+    return file.read_text(encoding='utf-8')
+  except (OSError, UnicodeDecodeError) as error:
+    raise FileError(f'{file}: cannot be read ({error})') from error
+
+
+def read_json(file: pathlib.Path) -> dict[str, Any]:
+  """Reads a JSON object; raises `FileError` if there is none."""
+  try:
+    content = json.loads(read_text(file))
+  # A number of too many digits is a plain ValueError.
+  except (ValueError, RecursionError) as error:
+    if isinstance(error, FileError):
+      raise
+    raise FileError(f'{file}: not the JSON that a run writes ({error})') from error
+  if not isinstance(content, dict):
+    raise FileError(f'{file}: not the JSON that a run writes (it is no object)')
+  return content

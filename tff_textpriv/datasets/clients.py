@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_textpriv.text.normalize import normalize
@@ -29,6 +30,24 @@ class DataError(ValueError):
     """
     place = os.fspath(path) if line is None else f'{os.fspath(path)}:{line}'
     return cls(f'{place}: {problem}')
+
+
+def files_in(folder: str | os.PathLike[str], *patterns: str) -> list[pathlib.Path]:
+  """Lists the files of a folder that match a pattern, in their order.
+
+  Raises:
+    DataError: If one is a link to a file elsewhere: whoever made the folder must not
+      choose which other files of this machine are read.
+  """
+  place = pathlib.Path(folder)
+  found = sorted(
+    file for pattern in patterns for file in place.glob(pattern) if file.is_file()
+  )
+  root = place.resolve()
+  for file in found:
+    if not file.resolve().is_relative_to(root):
+      raise DataError.in_file(file, f'is a link to a file that is not in {folder}')
+  return found
 
 
 class UnknownClientError(KeyError):

@@ -46,7 +46,7 @@ def _read_folder(folder: pathlib.Path) -> labelled.Examples:
   """Reads one half: the text files of pos and neg."""
   texts, labels = [], []
   for name, label in _FOLDERS.items():
-    reviews = sorted((folder / name).glob('*.txt'))
+    reviews = clients.files_in(folder / name, '*.txt')
     if not reviews:
       raise clients.DataError.in_file(folder / name, f'no text files here; {_EXPECTED}')
     for file in reviews:

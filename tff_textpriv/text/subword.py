@@ -59,7 +59,12 @@ class SubwordTokenizer(tokenizers.Tokenizer):
         f'this package needs {expected}'
       )
     self.size = self._processor.GetPieceSize()
-    self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
+    try:
+      self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
+    except UnicodeDecodeError as error:
+      raise tokenizers.TokenizerError(
+        'a SentencePiece model with a piece that is not UTF-8'
+      ) from error
     self.starts_word = np.array([p.startswith(WORD_START) for p in self.pieces])
     self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
