@@ -41,7 +41,7 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
           if len(row) != 3:
             raise ValueError(f'{len(row)} columns')
           if row[0] not in ('1', '2', '3', '4'):
-            raise ValueError(f'the class {row[0]!r}')
+            raise ValueError('the class is not from 1 to 4')
           # A backslash stands for a line break.
           texts.append(f'{row[1]} {row[2]}'.replace('\\', ' '))
           labels.append(int(row[0]) - 1)

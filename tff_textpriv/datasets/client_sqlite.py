@@ -79,13 +79,12 @@ class SqlClientText(clients.ClientText):
     # A connection for each call is cheap, and safe in threads and forks.
     with open_file(self._path) as connection:
       rows = connection.execute(
-        'SELECT serialized_example_proto FROM examples '
+        'SELECT rowid, serialized_example_proto FROM examples '
         'WHERE split_name = ? AND client_id = ? LIMIT ?',
         (self._split, client_id, -1 if self._max_texts is None else self._max_texts),
       ).fetchall()
     return clients.normalized_texts(
-      self._tokens(client_id, position, proto)
-      for position, (proto,) in enumerate(rows, start=1)
+      self._tokens(row, proto) for row, proto in rows
     )
 
   @functools.cached_property
@@ -99,7 +98,7 @@ class SqlClientText(clients.ClientText):
     limit = () if self._max_texts is None else ('limit', self._max_texts)
     return clients.short_hash([_VERSION, *file, self._split, *self._client_ids, *limit])
 
-  def _tokens(self, client_id: str, position: int, proto: bytes) -> str:
+  def _tokens(self, row: int, proto: bytes) -> str:
     """Extracts the feature `tokens` of one example."""
     # Both come with TensorFlow, which need not be loaded before data is read.
     from google.protobuf import message  # type: ignore[import-untyped]
@@ -112,8 +111,7 @@ class SqlClientText(clients.ClientText):
     except (message.DecodeError, TypeError, ValueError) as error:
       raise clients.DataError.in_file(
         self._path,
-        f'example {position} of user {client_id!r} in the split {self._split!r} '
-        'cannot be read; expected a serialized tf.train.Example with one UTF-8 '
+        f'row {row} of the table examples cannot be read; expected a serialized tf.train.Example with one UTF-8 '
         f'string in the feature tokens ({error})',
       ) from error
 
@@ -211,7 +209,7 @@ def create(path: str) -> Iterator[Writer]:
     path: The file to write; an existing one is replaced.
   """
   folder = os.path.dirname(os.path.abspath(path))
-  os.makedirs(folder, exist_ok=True)
+  os.makedirs(folder, mode=0o700, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=folder) as scratch:
     scratch_path = os.path.join(scratch, 'clients.sqlite')
     with contextlib.closing(sqlite3.connect(scratch_path)) as connection, connection:

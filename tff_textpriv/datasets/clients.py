@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,16 +114,17 @@ class FederatedText:
 
   def check_disjoint(self) -> None:
     """Raises `DataError` if a user is in more than one of the three groups."""
-    seen: dict[str, str] = {}
-    for group in ('train', 'validation', 'test'):
-      ids = getattr(self, group).client_ids
-      for client_id in ids:
-        if client_id in seen:
-          raise DataError(
-            f'data set {self.name}: user {client_id!r} is both a '
-            f'{seen[client_id]} and a {group} user; the groups must be disjoint'
-          )
-      seen.update(dict.fromkeys(ids, group))
+    groups = {
+      group: set(getattr(self, group).client_ids)
+      for group in ('train', 'validation', 'test')
+    }
+    for one, other in itertools.combinations(groups, 2):
+      both = len(groups[one] & groups[other])
+      if both:
+        raise DataError(
+          f'data set {self.name}: {both:,} of the users are both {one} and {other} '
+          'users; the groups must be disjoint'
+        )
 
 
 class InMemoryClientText(ClientText):

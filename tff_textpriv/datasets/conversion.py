@@ -276,7 +276,7 @@ def _text(record: records.Record, column: str) -> str:
 def _split(record: records.Record, column: str) -> str:
   name = _name(record, column).lower()
   if name not in SPLITS:
-    raise ValueError(f'{column!r} is {name!r}, and none of {", ".join(SPLITS)}')
+    raise ValueError(f'{column!r} is none of {", ".join(SPLITS)}')
   return SPLITS[name]
 
 

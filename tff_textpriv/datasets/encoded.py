@@ -86,7 +86,7 @@ class _TokenCache:
   """A map from users to their encoded posts in one SQLite file."""
 
   def __init__(self, path: pathlib.Path):
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     self._path = path
     try:
       self._connection = self._open(path)

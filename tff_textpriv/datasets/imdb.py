@@ -74,7 +74,7 @@ def _read_csv(
         if len(row) != len(_COLUMNS):
           raise ValueError(f'{len(row)} columns')
         if row[1] not in CLASSES:
-          raise ValueError(f'the sentiment {row[1]!r} is neither positive nor negative')
+          raise ValueError('the sentiment is neither positive nor negative')
         texts.append(_clean(row[0]))
         labels.append(CLASSES.index(row[1]))
     except (ValueError, csv.Error) as error:

@@ -88,9 +88,9 @@ class User(NamedTuple):
     return labels
 
   def error(self, problem: str) -> clients.DataError:
-    """Makes an error that names the user and its line."""
+    """Makes an error that names the user's line, and neither its id nor its text."""
     return clients.DataError.in_file(
-      self.path, f'user {self.name!r}: {problem}; {EXPECTED}', line=self.line
+      self.path, f'a user: {problem}; {EXPECTED}', line=self.line
     )
 
 

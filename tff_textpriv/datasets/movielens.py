@@ -162,7 +162,7 @@ def _indicators(size: int, ones: Sequence[int]) -> list[float]:
 
 def _parse_user(fields: Sequence[bytes]) -> tuple[int, list[float]]:
   if fields[1] not in (b'F', b'M'):
-    raise ValueError(f'the gender {fields[1].decode("latin-1")!r} is neither F nor M')
+    raise ValueError('the gender is neither F nor M')
   occupation = int(fields[3])
   if not 0 <= occupation < NUM_OCCUPATIONS:
     raise ValueError(f'occupation {occupation} is not from 0 to {NUM_OCCUPATIONS - 1}')

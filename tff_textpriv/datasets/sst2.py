@@ -56,7 +56,7 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
     text, separator, label = content.rpartition('\t')
     if not separator or label not in ('0', '1'):
       raise clients.DataError.in_file(
-        file, f'the label {label!r}; {_EXPECTED}', line=line.number
+        file, f'no label 0 or 1; {_EXPECTED}', line=line.number
       )
     texts.append(text)
     labels.append(int(label))

@@ -83,7 +83,8 @@ class Ledger:
     accountant: 'rdp' or 'pld', of the headline figure.
     entries: The record, in order of first appearance. Only the `charge_...`
       and `note_...` methods write it.
-    rounds_by_user: In how many rounds each user has sent randomized reports.
+    rounds_by_user: In how many rounds each user has sent randomized reports, by a name
+      that tells nothing of the user.
   """
 
   delta: float
@@ -175,7 +176,7 @@ class Ledger:
 
     Args:
       plan: What was done.
-      users: Who took part, each once.
+      users: Who took part, each once, by names that a checkpoint may hold.
       name: A short name.
       group: The users from whom they are drawn; see `Entry`.
 

@@ -11,7 +11,7 @@ import tensorflow_federated as tff
 import tree
 from absl import logging
 
-from tff_textpriv.training import coroutines, saved_models
+from tff_textpriv.training import coroutines, saved_state
 
 _PREFIX = 'program_state_'
 
@@ -88,7 +88,7 @@ class Checkpoints:
     problem = ''
     for round_number in reversed(rounds):
       try:
-        saved_models.check(self._folder / f'{_PREFIX}{round_number}')
+        saved_state.check(self._folder / f'{_PREFIX}{round_number}')
         content = self._runner.run(self._manager.load(round_number, structure))
         restored = tree.unflatten_as(
           state, _checked(content['leaves'], structure['leaves'])
