@@ -1,21 +1,18 @@
 """Files from somebody else run no program, and read and write no file elsewhere."""
 
 import ast
-import json
 import os
 import pathlib
-import zipfile
 
 import h5py
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tff_textpriv
 from tff_textpriv import flags
 from tff_textpriv.datasets import clients, imdb, newsgroups, user_records
 from tff_textpriv.export import folders, runs
-from tff_textpriv.models import keras_files, pretrained
+from tff_textpriv.models import pretrained
 from tff_textpriv.reports import page
 from tff_textpriv.runtime import device_store
 
@@ -37,7 +34,7 @@ _CALLS = (
   'tf.py_function', 'tf.numpy_function', 'tf.load_op_library', 'tf.load_library',
 )  # fmt: skip
 # The one place that may, since it looks at the file before.
-_EXCEPTIONS = {('models/keras_files.py', 'tf.keras.models.load_model')}
+_EXCEPTIONS = {('models/saved_models.py', 'tf.keras.models.load_model')}
 
 
 def _suspicious(source):
@@ -84,67 +81,6 @@ def test_no_module_runs_what_is_in_a_file():
 )
 def test_a_module_that_does_would_be_found(source):
   assert _suspicious(source)
-
-
-def _keras_file(file, edit):
-  """Writes a model whose description is edited."""
-  numbers = tf.keras.layers.Input([2], name='numbers')
-  dense = tf.keras.layers.Dense(1, activation='tanh', name='dense')
-  tf.keras.Model(numbers, dense(numbers)).save(file)
-  with zipfile.ZipFile(file) as archive:
-    contents = {name: archive.read(name) for name in archive.namelist()}
-  config = json.loads(contents['config.json'])
-  edit(config['config']['layers'][1])
-  contents['config.json'] = json.dumps(config).encode()
-  with zipfile.ZipFile(file, 'w') as archive:
-    for name, content in contents.items():
-      archive.writestr(name, content)
-
-
-def _call_any_function(layer):
-  layer['config']['activation'] = {
-    'module': 'os', 'class_name': 'function', 'config': 'system',
-    'registered_name': 'system',
-  }  # fmt: skip
-
-
-def _lambda_layer(layer):
-  layer['class_name'] = 'Lambda'
-
-
-def _write_a_file(layer):
-  layer |= {
-    'module': 'keras.src.layers.core.tf_op_layer',
-    'class_name': 'TFOpLambda',
-    'config': {'name': 'x', 'function': 'io.write_file'},
-  }
-
-
-def _any_class(layer):
-  layer |= {'module': 'subprocess', 'class_name': 'Popen', 'config': {'args': 'true'}}
-
-
-@pytest.mark.parametrize(
-  ('edit', 'message'),
-  [
-    (_call_any_function, "'function' of 'os'"),
-    (_lambda_layer, "'Lambda' of 'keras.layers'"),
-    (_write_a_file, "calls 'io.write_file'"),
-    (_any_class, "'Popen' of 'subprocess'"),
-  ],
-)
-def test_a_model_file_that_would_run_something_is_refused(tmp_path, edit, message):
-  file = tmp_path / 'model.keras'
-  _keras_file(file, edit)
-  with pytest.raises(keras_files.ModelFileError, match=message) as caught:
-    keras_files.load(file)
-  assert str(file) in str(caught.value)
-
-
-def test_a_good_model_file_is_read(tmp_path):
-  file = tmp_path / 'model.keras'
-  _keras_file(file, lambda layer: None)
-  assert keras_files.load(file)(np.zeros((1, 2))).shape == (1, 1)
 
 
 def test_tensors_that_are_in_another_file_are_refused(tmp_path):

@@ -36,7 +36,10 @@ _WITH_DEVICES = ('fede_vocab', 'lg_fedavg', 'local_only')
 
 @tf.custom_gradient
 def _multiply_gradient(values, factor):
-  return tf.identity(values), lambda gradient: (gradient * factor, tf.zeros_like(factor))
+  return tf.identity(values), lambda gradient: (
+    gradient * factor,
+    tf.zeros_like(factor),
+  )
 
 
 def _model():
@@ -154,9 +157,7 @@ class _Training:
 
   def device_numbers(self, user):
     """All floating-point numbers that a device keeps."""
-    leaves = device_state.unpack(
-      tf.constant(self.store.state(user)), self.device.specs
-    )
+    leaves = device_state.unpack(tf.constant(self.store.state(user)), self.device.specs)
     return [leaf.numpy() for leaf in leaves if leaf.dtype.is_floating]
 
 

@@ -2,20 +2,15 @@
 
 import gzip
 import io
-import json
 import os
 import pathlib
 import stat
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 import marked_runs
 import pytest
-
-from tff_textpriv import flags
-from tff_textpriv.datasets import client_sqlite, clients, conversion, own_text, reddit
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 _ROOT = _FOLDER.parents[1]

@@ -83,9 +83,7 @@ class SqlClientText(clients.ClientText):
         'WHERE split_name = ? AND client_id = ? LIMIT ?',
         (self._split, client_id, -1 if self._max_texts is None else self._max_texts),
       ).fetchall()
-    return clients.normalized_texts(
-      self._tokens(row, proto) for row, proto in rows
-    )
+    return clients.normalized_texts(self._tokens(row, proto) for row, proto in rows)
 
   @functools.cached_property
   def fingerprint(self) -> str:
