@@ -199,7 +199,9 @@ def test_a_third_of_bad_clients_does_not_spoil_the_model(tff_runtime, name, tmp_
   _check(name, _model(), tmp_path)
 
 
-@pytest.mark.parametrize('name', ['fede_vocab', 'central'])
+@pytest.mark.parametrize(
+  'name', ['fede_vocab', pytest.param('central', marks=pytest.mark.slow)]
+)
 def test_an_optimizer_that_a_bad_client_would_paralyse_is_kept_too(
   tff_runtime, name, tmp_path
 ):
@@ -207,7 +209,14 @@ def test_an_optimizer_that_a_bad_client_would_paralyse_is_kept_too(
   _check(name, _model(), tmp_path, client_optimizer='adam')
 
 
-@pytest.mark.parametrize('name', ['fed_avg', 'dp_fed_avg', 'fede_vocab'])
+@pytest.mark.parametrize(
+  'name',
+  [
+    'fed_avg',
+    pytest.param('dp_fed_avg', marks=pytest.mark.slow),
+    pytest.param('fede_vocab', marks=pytest.mark.slow),
+  ],
+)
 def test_without_the_check_of_updates_the_model_would_be_spoilt(
   tff_runtime, name, tmp_path, monkeypatch
 ):
