@@ -24,7 +24,7 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   """Estimates the mean of clients' clipped updates from their randomized bits.
 
   A client's update is set to zero if any of it is not finite (and the client is
-  counted in `non_finite_clients`), each coordinate is clipped to [-q, q], and of each
+  counted in `left_out_clients`), each coordinate is clipped to [-q, q], and of each
   coordinate that the plan has the client report one randomized bit is drawn. The
   message is that of `bit_reports.message_type`: packed bits, and with coordinate sampling the seed
   by which the server knows which coordinates they are of. It is unpacked where it is
