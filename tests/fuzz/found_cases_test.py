@@ -48,6 +48,10 @@ _DEEP = b'[' * 100_000
 _DIGITS = b'9' * 5_000
 _ROW = b'\n{"who": "", "said": "a", "stars": 1}\n'
 _HALF = b'"\\ud800"'
+# A piece that is there twice is quoted in SentencePiece's own message.
+_TWICE = _READERS['sentencepiece'].good['tokenizers/0.model']
+for _byte in (b'<0x41>', b'<0x42>'):
+  _TWICE = _TWICE.replace(_byte, b'<0\xb0\xb0\xb0>')
 _RUN = json.loads(_READERS['export language model'].good['model.json'])
 
 
@@ -111,6 +115,7 @@ _RUN = json.loads(_READERS['export language model'].good['model.json'])
     ('tokenizer record', 'tokenizers/0.json', b'{}', '0.json: not the record of a tok'),
     ('tokenizer record', 'tokenizers/0.json', b'\xff', '0.json: cannot be read'),
     ('sentencepiece', 'tokenizers/0.model', b'\xff', '0.model: not a SentencePiece'),
+    ('sentencepiece', 'tokenizers/0.model', _TWICE, '0.model: not a SentencePiece'),
     (
       'encoder safetensors',
       'model.safetensors',

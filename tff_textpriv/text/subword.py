@@ -42,7 +42,8 @@ class SubwordTokenizer(tokenizers.Tokenizer):
         self._processor.bos_id(),
         self._processor.eos_id(),
       )
-    except RuntimeError as error:
+    # The message may quote a damaged piece, and then is no UTF-8.
+    except (RuntimeError, UnicodeDecodeError) as error:
       raise tokenizers.TokenizerError(
         'not a SentencePiece model: it must be a file written by this package or '
         'by sentencepiece with the same control ids'
