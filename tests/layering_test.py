@@ -15,7 +15,7 @@ _BASE = {'files', 'settings', 'flags', 'randomness'}
 # What each part may import of the package, besides itself.
 _ALLOWED = {
   'settings': set(),
-  'results': {'settings', 'models'},
+  'results': {'settings', 'files', 'models'},
   'flags': {'settings'},
   'randomness': set(),
   'files': set(),

@@ -1,11 +1,17 @@
-"""Writing files that are seen whole or not at all."""
+"""Files of runs: written so that they are seen whole or not at all, and read back."""
 
 import contextlib
+import json
 import os
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 _PARTIAL = '.partial.'
+
+
+class FileError(ValueError):
+  """A file that a run wrote cannot be read; the message names it and says why."""
 
 
 @contextlib.contextmanager
@@ -46,3 +52,25 @@ def remove_partial(folder: pathlib.Path) -> None:
   for pattern in (f'{_PARTIAL}*', f'*/{_PARTIAL}*'):
     for unfinished in folder.glob(pattern):
       unfinished.unlink()
+
+
+def read_text(file: pathlib.Path) -> str:
+  """Reads a text file in UTF-8; raises `FileError` if there is none, or it is not."""
+  try:
+    return file.read_text(encoding='utf-8')
+  except (OSError, UnicodeDecodeError) as error:
+    raise FileError(f'{file}: cannot be read ({error})') from error
+
+
+def read_json(file: pathlib.Path) -> dict[str, Any]:
+  """Reads a JSON object; raises `FileError` if there is none."""
+  try:
+    content = json.loads(read_text(file))
+  # A number of too many digits is a plain ValueError.
+  except (ValueError, RecursionError) as error:
+    if isinstance(error, FileError):
+      raise
+    raise FileError(f'{file}: not the JSON that a run writes ({error})') from error
+  if not isinstance(content, dict):
+    raise FileError(f'{file}: not the JSON that a run writes (it is no object)')
+  return content

@@ -50,6 +50,11 @@ def expand_flagfiles(argv: Sequence[str]) -> list[str]:
     return absl_flags.FlagValues().read_flags_from_files(list(argv))
   except absl_flags.Error as error:
     raise UsageError(str(error)) from error
+  except UnicodeDecodeError as error:
+    files = [part for part in argv if part.lstrip('-').startswith('flagfile')]
+    raise UsageError(
+      f'{" ".join(files)} is no text in UTF-8 with a flag a line: {error}'
+    ) from error
 
 
 def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
@@ -83,13 +88,18 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
     )
     define(field.name, None, field.metadata['help'], flag_values=values)
   try:
-    arguments = values(['program', *argv])[1:]
+    arguments = values(['program', *expand_flagfiles(argv)])[1:]
   except absl_flags.UnrecognizedFlagError as error:
     unknown = f'--{error.flagname}'
     hint = settings_lib.did_you_mean(unknown, [f'--{name}' for name in values])
     raise UsageError(f'{unknown} is not a flag of this command{hint}') from error
   except absl_flags.Error as error:
     raise UsageError(str(error)) from error
+  except RecursionError as error:  # absl's search for names that are alike.
+    longest = max(expand_flagfiles(argv), key=len)
+    raise UsageError(
+      f'--{longest.lstrip("-")[:40]}... is not a flag of this command'
+    ) from error
   given = {
     name: settings_lib.format_value(values[name].value)
     for name in values

@@ -7,10 +7,11 @@ Python is too new for TensorFlow Federated can still show what a run has left.
 import csv
 import dataclasses
 import functools
-import json
+import io
 import pathlib
 from typing import TYPE_CHECKING, Any
 
+from tff_textpriv import files
 from tff_textpriv import settings as settings_lib
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Result:
     figures = [
       f'  {name.removeprefix("test_")}: {value:.6g}'
       for name, value in self.metrics.items()
-      if name.startswith('test_')
+      if name.startswith('test_') and isinstance(value, int | float)
     ]
     return '\n'.join(
       [
@@ -116,6 +117,7 @@ def load(folder: str | pathlib.Path) -> Result:
 
   Raises:
     ResultsError: If the folder holds no run, or one that has not finished.
+    FileError: If one of its files is missing or damaged.
   """
   folder = pathlib.Path(folder)
   if not (folder / 'config.json').exists():
@@ -127,23 +129,34 @@ def load(folder: str | pathlib.Path) -> Result:
     )
   return Result(
     folder,
-    _read_json(folder / 'config.json'),
-    _read_json(folder / 'results.json'),
+    _read(folder / 'config.json', 'algo', 'task'),
+    _read(folder / 'results.json', 'rounds'),
     read_rounds(folder),
     PrivacyCard(
-      _read_json(folder / 'privacy_card.json'),
-      (folder / 'privacy_card.md').read_text(encoding='utf-8'),
+      _read(folder / 'privacy_card.json', 'algo', 'task', 'headline'),
+      files.read_text(folder / 'privacy_card.md'),
     ),
   )
 
 
 def read_rounds(folder: pathlib.Path) -> list[dict[str, float]]:
   """Reads metrics.csv: a map for each round, without the cells that are empty."""
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as stream:
-    return [
-      {name: float(value) for name, value in row.items() if value}
-      for row in csv.DictReader(stream)
+  file = folder / 'metrics.csv'
+  try:
+    rows = list(csv.DictReader(io.StringIO(files.read_text(file), newline='')))
+    rounds = [
+      {name: float(value) for name, value in row.items() if value} for row in rows
     ]
+    for row in rounds:
+      int(row['round'])
+    return rounds
+  # Too many cells are a list under no name.
+  except (ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
+    if isinstance(error, files.FileError):
+      raise
+    raise files.FileError(
+      f'{file}: not the table that a run writes ({error!r})'
+    ) from error
 
 
 def points(
@@ -154,5 +167,10 @@ def points(
   return [int(row['round']) for row in having], [row[column] for row in having]
 
 
-def _read_json(file: pathlib.Path) -> dict[str, Any]:
-  return json.loads(file.read_text(encoding='utf-8'))
+def _read(file: pathlib.Path, *names: str) -> dict[str, Any]:
+  """Reads a JSON object that must have some names."""
+  content = files.read_json(file)
+  for name in names:
+    if name not in content:
+      raise files.FileError(f'{file}: there is no {name!r} in it')
+  return content

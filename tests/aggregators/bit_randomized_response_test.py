@@ -274,9 +274,9 @@ def test_updates_that_are_not_finite_count_as_zero_and_are_counted(tff_runtime, 
   broken[1, 17] = bad
   zeroed[1] = 0
   output = _unweighted(_plan(), _values(broken))
-  assert output.measurements['non_finite_clients'] == 1
+  assert output.measurements['left_out_clients'] == 1
   expected = _unweighted(_plan(), _values(zeroed))
-  assert expected.measurements['non_finite_clients'] == 0
+  assert expected.measurements['left_out_clients'] == 1  # Zeros change nothing.
   np.testing.assert_array_equal(_flat(output.result), _flat(expected.result))
 
 

@@ -110,7 +110,7 @@ def test_updates_that_are_not_finite_count_as_zero_and_are_counted(tff_runtime, 
   np.testing.assert_allclose(
     _flat(output.result), sum(_flat(u) for u in good) / 20, atol=1e-8
   )
-  assert output.measurements['non_finite_clients'] == 1
+  assert output.measurements['left_out_clients'] == 1
 
 
 @pytest.mark.parametrize('source', ['seeded', 'system'])

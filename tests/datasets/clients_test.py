@@ -70,9 +70,9 @@ def test_disjoint_groups_pass_the_check():
 @pytest.mark.parametrize(
   ('train', 'validation', 'test', 'message'),
   [
-    ('ab', 'bc', 'd', "'b' is both a train and a validation user"),
-    ('ab', 'c', 'da', "'a' is both a train and a test user"),
-    ('ab', 'c', 'dc', "'c' is both a validation and a test user"),
+    ('ab', 'bc', 'd', '1 of the users are both train and validation users'),
+    ('ab', 'c', 'da', '1 of the users are both train and test users'),
+    ('ab', 'c', 'dc', '1 of the users are both validation and test users'),
   ],
 )
 def test_a_user_in_two_groups_is_an_error(train, validation, test, message):

@@ -70,7 +70,7 @@ def test_the_csv_s_reviews_are_dealt_into_two_halves(tmp_path):
   [
     (['a,positive'], 'text,label', ':1: the first line does not name'),
     (['a,positive', 'b'], 'review,sentiment', ':3: 1 columns'),
-    (['a,positive', 'b,great'], 'review,sentiment', ":3: the sentiment 'great'"),
+    (['a,positive', 'b,great'], 'review,sentiment', ':3: the sentiment is neither'),
     (['a,positive'], 'review,sentiment', ': only 1 reviews'),
   ],
 )

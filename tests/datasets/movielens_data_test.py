@@ -85,7 +85,7 @@ def test_keywords_are_joined_by_title_and_year(folder, tmp_path):
     ('ratings.dat', '1::2::5', '61: 3 fields'),
     ('ratings.dat', '1::99::5::0', '61: no such user, movie or rating'),
     ('ratings.dat', '1::2::6::0', '61: no such user, movie or rating'),
-    ('users.dat', '99::X::1::1::1', "21: the gender 'X'"),
+    ('users.dat', '99::X::1::1::1', '21: the gender is neither'),
     ('users.dat', '99::F::1::21::1', '21: occupation 21'),
     ('movies.dat', '4::No year::Drama', '4: no year after the title'),
     ('movies.dat', '4::Title (1990)::Dada', "4: unknown genre 'Dada'"),

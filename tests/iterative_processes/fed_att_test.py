@@ -215,7 +215,7 @@ def test_broken_clients_never_reach_the_model_and_are_counted(tff_runtime):
     _, expected, _ = _one_round(process, _with_seeds(batches[:1] + batches[2:]))
     _, after, metrics = _one_round(process, _with_seeds(batches))
     np.testing.assert_allclose(after, expected, rtol=1e-5)
-    assert metrics['aggregator']['non_finite_clients'] == 1
+    assert metrics['aggregator']['left_out_clients'] == 1
     assert metrics['aggregator']['attended_clients'] == len(kept)
 
 

@@ -70,7 +70,7 @@ def test_a_message_is_as_long_as_its_bits(run):
     rows = list(csv.DictReader(file))
   # 50 bits, a seed of 8 bytes and a weight of 4.
   assert {float(row['bytes_per_client']) for row in rows} == {7 + 8 + 4}
-  assert {float(row['non_finite_clients']) for row in rows} == {0}
+  assert {float(row['left_out_clients']) for row in rows} == {0}
 
 
 def test_on_two_workers_and_in_a_run_of_its_own_the_model_is_the_same(run):

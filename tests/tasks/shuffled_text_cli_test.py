@@ -66,7 +66,7 @@ def test_attentive_aggregation_learns_the_embedded_twin(root):
   with open(folder / 'metrics.csv', newline='') as file:
     row = next(csv.DictReader(file))
   # Four clients of as many sentences: hardly anybody stands out.
-  assert row['attended_clients'] == '4.0' and row['non_finite_clients'] == '0.0'
+  assert row['attended_clients'] == '4.0' and row['left_out_clients'] == '0.0'
   assert float(row['attention_entropy']) == pytest.approx(1.386, abs=0.01)
   assert 0.25 <= float(row['distance_weight_max']) < 0.5
 

@@ -46,9 +46,10 @@ def test_a_full_vocabulary_makes_encoding_reversible():
 
 
 @pytest.mark.parametrize('kind', ['word', 'bpe'])
-def test_a_file_of_either_kind_is_read_back(tokenizer, kind):
+def test_a_file_of_either_kind_is_read_back(tokenizer, kind, tmp_path):
   written = tokenizer if kind == 'word' else subword.train(_TEXTS * 20, 290)
-  restored = loading.read(written.to_bytes())
+  (tmp_path / '0.model').write_bytes(written.to_bytes())
+  restored = loading.read(tmp_path / '0.model')
   assert type(restored) is type(written) and restored.kind == kind
   assert restored.pieces == written.pieces
   assert restored.fingerprint == written.fingerprint
@@ -73,10 +74,14 @@ def test_a_damaged_or_foreign_file_is_refused(data, message):
     words.from_bytes(data)
 
 
-def test_a_file_of_neither_kind_is_refused():
+def test_a_file_of_neither_kind_is_refused_by_name(tmp_path):
+  file = tmp_path / '0.model'
   for content in (b'', b'a word\n', b'\x80\x04pickled'):
-    with pytest.raises(tokenizers.TokenizerError):
-      loading.read(content)
+    file.write_bytes(content)
+    with pytest.raises(tokenizers.TokenizerError, match='0.model: not a SentencePiece'):
+      loading.read(file)
+  with pytest.raises(tokenizers.TokenizerError, match='1.model: .*No such file'):
+    loading.read(tmp_path / '1.model')
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def _without_clip(update, clip):
   return collections.OrderedDict(
     update=update,
     unclipped_half=tf.constant(0.5),
-    non_finite=tf.constant(0),
+    left_out=tf.constant(0),
   )
 
 

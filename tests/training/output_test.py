@@ -57,7 +57,7 @@ def test_other_settings_are_refused_by_name_with_both_values(tmp_path):
 def test_a_damaged_config_is_named_and_not_overwritten(tmp_path, content):
   file = tmp_path / 'config.json'
   file.write_text(content)
-  with pytest.raises(output.OutputError, match='config.json: not the JSON'):
+  with pytest.raises(files.FileError, match='config.json: not the JSON'):
     output.OutputFolder(tmp_path).check_config(_CONFIG)
   assert file.read_text() == content
 

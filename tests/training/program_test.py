@@ -179,7 +179,7 @@ def test_a_run_trains_and_writes_down_every_round(undisturbed, process):
     'num_tokens',
     'contributing_clients',
     'clip',
-    'non_finite_clients',
+    'left_out_clients',
     'epsilon',
     'validation_word_accuracy',
     'validation_word_perplexity',

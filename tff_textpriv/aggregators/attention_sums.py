@@ -13,6 +13,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
+
 # Scores are kept within these bounds, whose differences float32 can still hold.
 _LARGEST_SCORE = 1e30
 # Clients that are nearer, by squared distance, count as clients that did not move: the
@@ -65,7 +67,7 @@ class Rule:
 
   The sums of a cohort, or of a part of it, hold
 
-    clients, non_finite   how many take part, and how many were left out
+    clients, left_out     how many take part, and how many change nothing
     peak                  the largest score, [unit]
     total                 sum of exp(score - peak), [unit]
     moment                sum of exp(score - peak) * (score - peak), [unit]
@@ -89,7 +91,7 @@ class Rule:
     none = tf.zeros([len(self._units)])
     return self._sums(
       clients=tf.constant(0.0),
-      non_finite=tf.constant(0.0),
+      left_out=tf.constant(0.0),
       peak=none - _LARGEST_SCORE,
       total=none,
       moment=none,
@@ -109,7 +111,10 @@ class Rule:
     )
     scores = self._scores(distances, products)
     finite = tf.reduce_all(tf.math.is_finite(tf.concat([distances, scores], axis=0)))
-    present = finite & tf.greater(weight, tf.zeros_like(weight))
+    leaves = tf.nest.flatten(update)
+    sound = finite & sound_updates.are_sound(leaves)
+    present = sound & tf.greater(weight, tf.zeros_like(weight))
+    left_out = ~present | sound_updates.are_nothing(leaves)
 
     def where_present(value: Any, otherwise: float = 0.0) -> Any:
       return tf.nest.map_structure(
@@ -122,7 +127,7 @@ class Rule:
     update = where_present(update)
     return self._sums(
       clients=tf.cast(present, tf.float32),
-      non_finite=tf.cast(~present, tf.float32),
+      left_out=tf.cast(left_out, tf.float32),
       peak=where_present(
         tf.clip_by_value(scores, -_LARGEST_SCORE, _LARGEST_SCORE), -_LARGEST_SCORE
       ),
@@ -140,7 +145,7 @@ class Rule:
     shifts = [sums['peak'] - peak for sums in (first, second)]
     merged = {
       name: tf.nest.map_structure(tf.add, first[name], second[name])
-      for name in ('clients', 'non_finite', 'direct', 'pull')
+      for name in ('clients', 'left_out', 'direct', 'pull')
       if name in first
     }
     for name in ('total', 'moment', 'attended'):
@@ -187,7 +192,7 @@ class Rule:
         sums['largest_pull'] * inverse_pull
       )
     measurements['attended_clients'] = sums['clients']
-    measurements['non_finite_clients'] = sums['non_finite']
+    measurements['left_out_clients'] = sums['left_out']
     result = collections.OrderedDict(
       gradient=gradient, shrinkage=tf.gather(shrinkage, units.of_tensor)
     )

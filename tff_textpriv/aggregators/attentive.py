@@ -36,7 +36,8 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
   float tensors, and `products`, the inner products of theta and v_k tensor by tensor,
   float32 [number of tensors]: only the client holds both when they are needed. Clients
   of weight 0 take no part; other weights all count alike. Clients whose values or
-  distances are not finite take no part either and are counted.
+  distances are not finite, or far too large, take no part either. These, and clients
+  whose update is nothing, are counted.
 
   The result is an ordered dictionary of `gradient`, of the type of an update, and
   `shrinkage`, float32 [number of tensors], by which theta is to be multiplied tensor by
@@ -46,7 +47,7 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
   count alike), `attention_max`, the largest weight of a client (in any layer), and
   `distance_weight_max`, the largest share of a client in sum_k 1 / d_k, which is what
   weighs updates in `paper` and `exact`; the number of `attended_clients` and of
-  `non_finite_clients`.
+  `left_out_clients`.
   """
 
   def __init__(

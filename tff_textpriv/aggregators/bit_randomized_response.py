@@ -24,7 +24,7 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   """Estimates the mean of clients' clipped updates from their randomized bits.
 
   A client's update is set to zero if any of it is not finite (and the client is
-  counted in `non_finite_clients`), each coordinate is clipped to [-q, q], and of each
+  counted in `left_out_clients`), each coordinate is clipped to [-q, q], and of each
   coordinate that the plan has the client report one randomized bit is drawn. The
   message is that of `bit_reports.message_type`: packed bits, and with coordinate sampling the seed
   by which the server knows which coordinates they are of. It is unpacked where it is
@@ -162,7 +162,7 @@ class _Parts:
 
   Attributes:
     contribution: Makes of a client's value (and weight) its `message`, and
-      `non_finite`, 1 if the update was zeroed.
+      `left_out`, 1 if the update was zeroed, or nothing but zeros.
     sum_process: Sums the messages into `signs` and `weight`.
   """
 
@@ -184,13 +184,13 @@ class _Parts:
         update, seed = value['delta'], value['seed']
       if plan.noise_source == 'system':
         seed = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
-      values, non_finite = _finite_vector(update)
+      values, left_out = _finite_vector(update)
       message = bit_reports.randomize(plan, bound, values, seed)
       if weight is not None:
         message['weight'] = _whole_weight(weight)
       if sum_factory is not None:
         message = bit_reports.contribution(plan, message, dtype)
-      return collections.OrderedDict(message=message, non_finite=non_finite)
+      return collections.OrderedDict(message=message, left_out=left_out)
 
     self.contribution = (
       tff.tensorflow.computation(lambda value: contribute(value, None), value_type)
@@ -218,7 +218,7 @@ class _Parts:
     output = self.sum_process.next(state, contributions.message)
     measurements = tff.federated_zip(
       collections.OrderedDict(
-        non_finite_clients=tff.federated_sum(contributions.non_finite),
+        left_out_clients=tff.federated_sum(contributions.left_out),
         bytes_per_client=tff.federated_value(self._bytes_per_client, tff.SERVER),
       )
     )
@@ -251,14 +251,14 @@ def _update_type(plan: local.LdpPlan, value_type: tff.Type) -> tff.Type:
 
 
 def _finite_vector(update: Any) -> tuple[tf.Tensor, tf.Tensor]:
-  """Concatenates an update, zeroed if not finite; and 1 if it was zeroed."""
+  """Concatenates an update, zeroed if not finite; and 1 if there are only zeros."""
   vector = tf.concat(
     [tf.reshape(tf.cast(leaf, tf.float64), [-1]) for leaf in tf.nest.flatten(update)],
     axis=0,
   )
   finite = tf.reduce_all(tf.math.is_finite(vector))
   zeroed = tf.where(finite, vector, tf.zeros_like(vector))
-  return zeroed, tf.cast(tf.logical_not(finite), tf.int32)
+  return zeroed, tf.cast(tf.reduce_all(tf.equal(zeroed, 0)), tf.int32)
 
 
 def _whole_weight(weight: tf.Tensor) -> tf.Tensor:

@@ -78,7 +78,7 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         )
       new_state = collections.OrderedDict(round=state['round'] + 1, clip=clip)
       measurements = collections.OrderedDict(
-        clip=state['clip'], non_finite_clients=total['non_finite']
+        clip=state['clip'], left_out_clients=total['left_out']
       )
       return new_state, mean, measurements
 
@@ -105,7 +105,7 @@ def clip_update(update: Any, clip: tf.Tensor) -> collections.OrderedDict:
   Returns:
     `update`, zeroed if not finite and scaled to norm `clip` if longer;
     `unclipped_half`, 0.5 if the norm was at most `clip`, else -0.5; and
-    `non_finite`, 1 if the update was zeroed.
+    `left_out`, 1 if the update was zeroed, or nothing but zeros.
   """
   leaves = tf.nest.flatten(update)
   finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in leaves])
@@ -118,7 +118,7 @@ def clip_update(update: Any, clip: tf.Tensor) -> collections.OrderedDict:
   return collections.OrderedDict(
     update=tf.nest.pack_sequence_as(update, [leaf * scale for leaf in leaves]),
     unclipped_half=tf.where(norm <= clip, 0.5, -0.5),
-    non_finite=tf.cast(~finite, tf.int32),
+    left_out=tf.cast(~tf.math.is_finite(norm) | tf.equal(norm, 0), tf.int32),
   )
 
 

@@ -26,12 +26,12 @@ def load(path: str, seed: int) -> labelled.LabelledData:
   folder = pathlib.Path(path)
   files = [folder / name for name in ('train.csv', 'train_subset.csv')]
   train_file = next((file for file in files if file.exists()), files[0])
-  train, validation = labelled.hold_out(_read(train_file), seed)
+  train, validation = labelled.hold_out(_read(train_file, least=2), seed)
   test = _read(folder / 'test.csv')
   return labelled.LabelledData('ag_news', CLASSES, train, validation, test)
 
 
-def _read(file: pathlib.Path) -> labelled.Examples:
+def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
   texts, labels = [], []
   try:
     with open(file, encoding='utf-8', newline='') as stream:
@@ -41,7 +41,7 @@ def _read(file: pathlib.Path) -> labelled.Examples:
           if len(row) != 3:
             raise ValueError(f'{len(row)} columns')
           if row[0] not in ('1', '2', '3', '4'):
-            raise ValueError(f'the class {row[0]!r}')
+            raise ValueError('the class is not from 1 to 4')
           # A backslash stands for a line break.
           texts.append(f'{row[1]} {row[2]}'.replace('\\', ' '))
           labels.append(int(row[0]) - 1)
@@ -53,4 +53,6 @@ def _read(file: pathlib.Path) -> labelled.Examples:
     raise clients.DataError.in_file(
       file, f'cannot be read ({error.strerror}); {_EXPECTED}'
     ) from error
+  if len(texts) < least:
+    raise clients.DataError.in_file(file, f'{len(texts)} examples; {_EXPECTED}')
   return labelled.Examples.of_texts(texts, labels)

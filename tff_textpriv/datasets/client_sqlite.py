@@ -36,6 +36,8 @@ _COLUMNS = {
   'examples': {'split_name', 'client_id', 'serialized_example_proto'},
   'client_metadata': {'client_id', 'split_name', 'num_examples'},
 }
+# A longer text is rather a damaged length.
+_MAX_LENGTH = 100_000_000
 _MAGIC = b'SQLite format 3\x00'
 _HEADER_SIZE = 100
 
@@ -77,14 +79,11 @@ class SqlClientText(clients.ClientText):
     # A connection for each call is cheap, and safe in threads and forks.
     with open_file(self._path) as connection:
       rows = connection.execute(
-        'SELECT serialized_example_proto FROM examples '
+        'SELECT rowid, serialized_example_proto FROM examples '
         'WHERE split_name = ? AND client_id = ? LIMIT ?',
         (self._split, client_id, -1 if self._max_texts is None else self._max_texts),
       ).fetchall()
-    return clients.normalized_texts(
-      self._tokens(client_id, position, proto)
-      for position, (proto,) in enumerate(rows, start=1)
-    )
+    return clients.normalized_texts(self._tokens(row, proto) for row, proto in rows)
 
   @functools.cached_property
   def fingerprint(self) -> str:
@@ -97,7 +96,7 @@ class SqlClientText(clients.ClientText):
     limit = () if self._max_texts is None else ('limit', self._max_texts)
     return clients.short_hash([_VERSION, *file, self._split, *self._client_ids, *limit])
 
-  def _tokens(self, client_id: str, position: int, proto: bytes) -> str:
+  def _tokens(self, row: int, proto: bytes) -> str:
     """Extracts the feature `tokens` of one example."""
     # Both come with TensorFlow, which need not be loaded before data is read.
     from google.protobuf import message  # type: ignore[import-untyped]
@@ -110,8 +109,7 @@ class SqlClientText(clients.ClientText):
     except (message.DecodeError, TypeError, ValueError) as error:
       raise clients.DataError.in_file(
         self._path,
-        f'example {position} of user {client_id!r} in the split {self._split!r} '
-        'cannot be read; expected a serialized tf.train.Example with one UTF-8 '
+        f'row {row} of the table examples cannot be read; expected a serialized tf.train.Example with one UTF-8 '
         f'string in the feature tokens ({error})',
       ) from error
 
@@ -209,7 +207,7 @@ def create(path: str) -> Iterator[Writer]:
     path: The file to write; an existing one is replaced.
   """
   folder = os.path.dirname(os.path.abspath(path))
-  os.makedirs(folder, exist_ok=True)
+  os.makedirs(folder, mode=0o700, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=folder) as scratch:
     scratch_path = os.path.join(scratch, 'clients.sqlite')
     with contextlib.closing(sqlite3.connect(scratch_path)) as connection, connection:
@@ -245,8 +243,12 @@ def open_file(path: str) -> Iterator[sqlite3.Connection]:
   uri = pathlib.Path(path).resolve().as_uri() + '?mode=ro'
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+      # The file may be anybody's: nothing in it may call functions of the program.
+      connection.execute('PRAGMA trusted_schema=OFF')
+      connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
       yield connection
-  except sqlite3.Error as error:
+  # The message may quote what is damaged, and then is no UTF-8.
+  except (sqlite3.Error, UnicodeDecodeError) as error:
     raise clients.DataError.in_file(
       path, f'SQLite cannot read the file ({error}); {EXPECTED}'
     ) from error
@@ -258,7 +260,12 @@ def check(path: str) -> None:
   with open_file(path) as connection:
     for table, columns in _COLUMNS.items():
       found = {row[1] for row in connection.execute(f'PRAGMA table_info({table})')}
-      if not found:
+      # A view or a virtual table computes what is read, perhaps without an end.
+      is_plain = connection.execute(
+        "SELECT count(*) FROM sqlite_master WHERE name = ? AND sql LIKE 'CREATE TABLE%'",
+        (table,),
+      ).fetchone() == (1,)
+      if not found or not is_plain:
         raise clients.DataError.in_file(path, f'there is no table {table}; {EXPECTED}')
       if not columns <= found:
         missing = ', '.join(sorted(columns - found))

@@ -4,7 +4,9 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tff_textpriv.text.normalize import normalize
@@ -29,6 +31,24 @@ class DataError(ValueError):
     """
     place = os.fspath(path) if line is None else f'{os.fspath(path)}:{line}'
     return cls(f'{place}: {problem}')
+
+
+def files_in(folder: str | os.PathLike[str], *patterns: str) -> list[pathlib.Path]:
+  """Lists the files of a folder that match a pattern, in their order.
+
+  Raises:
+    DataError: If one is a link to a file elsewhere: whoever made the folder must not
+      choose which other files of this machine are read.
+  """
+  place = pathlib.Path(folder)
+  found = sorted(
+    file for pattern in patterns for file in place.glob(pattern) if file.is_file()
+  )
+  root = place.resolve()
+  for file in found:
+    if not file.resolve().is_relative_to(root):
+      raise DataError.in_file(file, f'is a link to a file that is not in {folder}')
+  return found
 
 
 class UnknownClientError(KeyError):
@@ -94,16 +114,17 @@ class FederatedText:
 
   def check_disjoint(self) -> None:
     """Raises `DataError` if a user is in more than one of the three groups."""
-    seen: dict[str, str] = {}
-    for group in ('train', 'validation', 'test'):
-      ids = getattr(self, group).client_ids
-      for client_id in ids:
-        if client_id in seen:
-          raise DataError(
-            f'data set {self.name}: user {client_id!r} is both a '
-            f'{seen[client_id]} and a {group} user; the groups must be disjoint'
-          )
-      seen.update(dict.fromkeys(ids, group))
+    groups = {
+      group: set(getattr(self, group).client_ids)
+      for group in ('train', 'validation', 'test')
+    }
+    for one, other in itertools.combinations(groups, 2):
+      both = len(groups[one] & groups[other])
+      if both:
+        raise DataError(
+          f'data set {self.name}: {both:,} of the users are both {one} and {other} '
+          'users; the groups must be disjoint'
+        )
 
 
 class InMemoryClientText(ClientText):

@@ -8,7 +8,6 @@ that were read; users are dealt into groups only when it is opened (`own_text`).
 import dataclasses
 import math
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -110,7 +109,7 @@ def _find(path: str) -> tuple[records.Format, list[str]]:
       )
     return _FORMATS[ending], [path]
   found = {
-    ending: sorted(map(str, pathlib.Path(path).glob(f'*{ending}')))
+    ending: [str(file) for file in clients.files_in(path, f'*{ending}')]
     for ending in _FORMATS
   }
   found = {ending: files for ending, files in found.items() if files}
@@ -277,7 +276,7 @@ def _text(record: records.Record, column: str) -> str:
 def _split(record: records.Record, column: str) -> str:
   name = _name(record, column).lower()
   if name not in SPLITS:
-    raise ValueError(f'{column!r} is {name!r}, and none of {", ".join(SPLITS)}')
+    raise ValueError(f'{column!r} is none of {", ".join(SPLITS)}')
   return SPLITS[name]
 
 

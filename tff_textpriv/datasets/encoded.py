@@ -14,6 +14,8 @@ import numpy as np
 from tff_textpriv.datasets import clients
 from tff_textpriv.text import tokenizers
 
+_INSERT = 'INSERT OR REPLACE INTO posts VALUES (?, ?, ?)'
+
 
 class EncodedClients:
   """The posts of each user as token ids.
@@ -57,7 +59,7 @@ class EncodedClients:
   def posts(self, client_id: str) -> list[np.ndarray]:
     """Returns a user's posts, each int32 [length], BOS first and EOS last."""
     if self._cache is not None:
-      cached = self._cache.get(client_id)
+      cached = self._cache.get(client_id, self._tokenizer.size)
       if cached is not None:
         return cached
     posts = self._tokenizer.encode(self._texts.read(client_id))
@@ -84,13 +86,17 @@ class _TokenCache:
   """A map from users to their encoded posts in one SQLite file."""
 
   def __init__(self, path: pathlib.Path):
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    self._path = path
     try:
       self._connection = self._open(path)
     except sqlite3.DatabaseError:
-      # A cache that cannot be read is made again; the texts are still there.
-      path.unlink()
-      self._connection = self._open(path)
+      self._renew()
+
+  def _renew(self) -> None:
+    """Makes a cache that cannot be read again; the texts are still there."""
+    self._path.unlink(missing_ok=True)
+    self._connection = self._open(self._path)
 
   @staticmethod
   def _open(path: pathlib.Path) -> sqlite3.Connection:
@@ -104,21 +110,49 @@ class _TokenCache:
     )
     return connection
 
-  def get(self, client_id: str) -> list[np.ndarray] | None:
-    """Returns a user's posts, or `None` if they are not cached."""
-    row = self._connection.execute(
-      'SELECT lengths, tokens FROM posts WHERE client_id = ?', (client_id,)
-    ).fetchone()
+  def get(self, client_id: str, num_ids: int) -> list[np.ndarray] | None:
+    """Returns a user's posts, or `None` if they are not cached, or damaged.
+
+    Args:
+      client_id: The user.
+      num_ids: The size of the vocabulary.
+    """
+    try:
+      row = self._connection.execute(
+        'SELECT lengths, tokens FROM posts WHERE client_id = ?', (client_id,)
+      ).fetchone()
+    except sqlite3.DatabaseError as error:
+      if _is_busy(error):
+        raise
+      self._renew()
+      return None
     if row is None:
       return None
-    lengths, tokens = (np.frombuffer(blob, np.int32) for blob in row)
+    try:
+      lengths, tokens = (np.frombuffer(blob, np.int32) for blob in row)
+    except (TypeError, ValueError):
+      return None
+    is_whole = lengths.sum() == len(tokens) and (lengths >= 0).all()
+    if not is_whole or (tokens < 0).any() or (tokens >= num_ids).any():
+      return None
     return np.split(tokens, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
   def put(self, client_id: str, posts: Sequence[np.ndarray]) -> None:
     """Keeps a user's posts."""
     lengths = np.array([len(post) for post in posts], np.int32)
     tokens = np.concatenate(posts) if posts else np.zeros(0, np.int32)
-    self._connection.execute(
-      'INSERT OR REPLACE INTO posts VALUES (?, ?, ?)',
-      (client_id, lengths.tobytes(), tokens.tobytes()),
-    )
+    row = (client_id, lengths.tobytes(), tokens.tobytes())
+    try:
+      self._connection.execute(_INSERT, row)
+    except sqlite3.DatabaseError as error:
+      if _is_busy(error):
+        raise
+      self._renew()
+      self._connection.execute(_INSERT, row)
+
+
+def _is_busy(error: sqlite3.DatabaseError) -> bool:
+  """Tells whether a file is well, but locked, full or not to be written."""
+  code = getattr(error, 'sqlite_errorcode', None)
+  damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+  return code is None or code & 0xFF not in damaged

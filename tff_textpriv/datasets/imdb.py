@@ -46,7 +46,7 @@ def _read_folder(folder: pathlib.Path) -> labelled.Examples:
   """Reads one half: the text files of pos and neg."""
   texts, labels = [], []
   for name, label in _FOLDERS.items():
-    reviews = sorted((folder / name).glob('*.txt'))
+    reviews = clients.files_in(folder / name, '*.txt')
     if not reviews:
       raise clients.DataError.in_file(folder / name, f'no text files here; {_EXPECTED}')
     for file in reviews:
@@ -74,7 +74,7 @@ def _read_csv(
         if len(row) != len(_COLUMNS):
           raise ValueError(f'{len(row)} columns')
         if row[1] not in CLASSES:
-          raise ValueError(f'the sentiment {row[1]!r} is neither positive nor negative')
+          raise ValueError('the sentiment is neither positive nor negative')
         texts.append(_clean(row[0]))
         labels.append(CLASSES.index(row[1]))
     except (ValueError, csv.Error) as error:

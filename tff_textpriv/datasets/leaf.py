@@ -76,6 +76,8 @@ class User(NamedTuple):
 
   def comments(self) -> list[str]:
     """Extracts the comments; raises `ValueError` with the reason."""
+    if not rows.is_encodable(self.name):
+      raise ValueError('the id has half a character in it')
     return _comments(self.value)
 
   def labels(self) -> list[Any]:
@@ -86,9 +88,9 @@ class User(NamedTuple):
     return labels
 
   def error(self, problem: str) -> clients.DataError:
-    """Makes an error that names the user and its line."""
+    """Makes an error that names the user's line, and neither its id nor its text."""
     return clients.DataError.in_file(
-      self.path, f'user {self.name!r}: {problem}; {EXPECTED}', line=self.line
+      self.path, f'a user: {problem}; {EXPECTED}', line=self.line
     )
 
 
@@ -101,10 +103,13 @@ def _comments(value: Any) -> list[str]:
   """Extracts a user's comments; raises `ValueError` with the reason."""
   if not isinstance(value, dict) or not isinstance(value.get('x'), list):
     raise ValueError('there is no list "x"')
-  return [
-    ' '.join([token for token in _tokens(comment) if token not in _CONTROL_TOKENS])
-    for comment in value['x']
-  ]
+  try:
+    return [
+      ' '.join([token for token in _tokens(comment) if token not in _CONTROL_TOKENS])
+      for comment in value['x']
+    ]
+  except RecursionError as error:
+    raise ValueError('a comment is of lists in lists, too deep') from error
 
 
 def _tokens(comment: Any) -> list[str]:
@@ -112,7 +117,9 @@ def _tokens(comment: Any) -> list[str]:
   if isinstance(comment, str):
     return [comment]
   if not isinstance(comment, list):
-    raise ValueError(f'a comment holds {comment!r}, which is neither string nor list')
+    raise ValueError(
+      f'a comment holds {type(comment).__name__}, which is neither string nor list'
+    )
   # Nearly all lists hold only tokens, and those are many.
   if set(map(type, comment)) == {str}:
     return comment
@@ -207,6 +214,8 @@ class _Shard:
         is_cut = is_cut or error.msg.startswith('Unterminated string')
         if self._is_whole or not is_cut:
           raise
+      except (RecursionError, ValueError) as error:  # Too deep, or too many digits.
+        raise json.JSONDecodeError(str(error), self._text, self._cursor) from error
       else:
         # At the end of what was read, the number 12 may be the first part of 123.
         if self._is_whole or end < len(self._text):

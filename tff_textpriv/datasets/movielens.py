@@ -29,6 +29,7 @@ GENRES = (
 NUM_OCCUPATIONS = 21
 _LIKED = 4
 _OLDEST = 56.0
+_MAX_AGE = 150
 _FIRST_YEAR, _LAST_YEAR = 1919, 2000
 _EVALUATION_SHARE = 0.1
 
@@ -161,11 +162,14 @@ def _indicators(size: int, ones: Sequence[int]) -> list[float]:
 
 def _parse_user(fields: Sequence[bytes]) -> tuple[int, list[float]]:
   if fields[1] not in (b'F', b'M'):
-    raise ValueError(f'the gender {fields[1].decode("latin-1")!r} is neither F nor M')
+    raise ValueError('the gender is neither F nor M')
   occupation = int(fields[3])
   if not 0 <= occupation < NUM_OCCUPATIONS:
     raise ValueError(f'occupation {occupation} is not from 0 to {NUM_OCCUPATIONS - 1}')
-  return int(fields[0]), user_features(int(fields[2]), fields[1] == b'F', occupation)
+  age = int(fields[2])
+  if not 0 <= age <= _MAX_AGE:
+    raise ValueError(f'the age is not from 0 to {_MAX_AGE}')
+  return int(fields[0]), user_features(age, fields[1] == b'F', occupation)
 
 
 def _parse_movie(fields: Sequence[bytes]) -> _Movie:

@@ -48,7 +48,7 @@ def clean(message: str) -> str:
 def _read(folder: pathlib.Path, classes: tuple[str, ...]) -> labelled.Examples:
   texts, labels = [], []
   for label, group in enumerate(classes):
-    files = sorted(file for file in (folder / group).glob('*') if file.is_file())
+    files = clients.files_in(folder / group, '*')
     if not files:
       raise clients.DataError.in_file(folder / group, f'no messages here; {_EXPECTED}')
     for file in files:

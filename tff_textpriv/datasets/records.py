@@ -155,6 +155,9 @@ def _json_objects(
     except json.JSONDecodeError as error:
       value = None
       problem = f'no JSON ({error.msg}, column {error.colno})'
+    except (RecursionError, ValueError) as error:  # Too deep, or too many digits.
+      value = None
+      problem = f'no JSON ({error})'
     if isinstance(value, dict):
       yield line, value
     else:
@@ -189,7 +192,11 @@ def _open_parquet(path: str) -> Iterator[Any]:
     # Columns are read a batch at a time; buffering ahead would hold whole row groups.
     with parquet.ParquetFile(path, pre_buffer=False) as file:
       yield file
-  except (OSError, ValueError) as error:
+  # Lengths in a damaged file may be anything, and types such as nobody reads.
+  except (
+    OSError, ValueError, TypeError, LookupError, MemoryError, OverflowError,
+    NotImplementedError,
+  ) as error:  # fmt: skip
     raise clients.DataError.in_file(
       path, f'cannot be read ({error}); expected a Parquet file'
     ) from error
@@ -211,7 +218,7 @@ def _parquet_records(
     for batch in file.iter_batches(_BATCH, columns=list(wanted)):
       for values in batch.to_pylist():
         number += 1
-        position = size * number // file.metadata.num_rows
+        position = size * number // max(1, file.metadata.num_rows)
         yield Record(path, number, position, values)
 
 

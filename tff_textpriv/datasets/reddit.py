@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import os
-import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 
@@ -199,7 +198,7 @@ def _find_files(path: str) -> tuple[list[str], int]:
 
 
 def _shards(folder: str) -> list[str]:
-  return sorted(str(file) for file in pathlib.Path(folder).glob('*.json'))
+  return [str(file) for file in clients.files_in(folder, '*.json')]
 
 
 def _format(path: str) -> _Format:

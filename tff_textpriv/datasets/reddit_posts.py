@@ -3,7 +3,6 @@
 The subreddit stands in for the user: people who write on one subject.
 """
 
-import json
 from collections.abc import Iterator
 
 from tff_textpriv.datasets import rows
@@ -30,12 +29,10 @@ def read_posts(
 
 def _parse_row(line: bytes) -> tuple[str, str]:
   """Extracts subreddit and text; raises `ValueError` with the reason."""
-  row = json.loads(line)
-  if not isinstance(row, dict):
-    raise ValueError('the row is no object')
+  row = rows.parse_json(line)
   for key in ('subreddit', 'text'):
     if not isinstance(row.get(key), str):
       raise ValueError(f'{key!r} is missing or no string')
-  if not row['subreddit']:
-    raise ValueError("'subreddit' is empty")
+  if not row['subreddit'] or not rows.is_encodable(row['subreddit']):
+    raise ValueError("'subreddit' is empty, or has half a character in it")
   return row['subreddit'], row['text']

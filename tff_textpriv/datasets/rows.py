@@ -1,11 +1,12 @@
 """Files with a row a line: reading them, and living with a few broken rows."""
 
 import codecs
+import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import tqdm
 
@@ -89,6 +90,22 @@ def read(
         )
       else:
         yield Row(start, end, value)
+
+
+def parse_json(line: bytes) -> dict[str, Any]:
+  """Parses a line that is a JSON object; raises `ValueError` with the reason."""
+  try:
+    row = json.loads(line)
+  except RecursionError as error:
+    raise ValueError('the row is nested too deep') from error
+  if not isinstance(row, dict):
+    raise ValueError('the row is no object')
+  return row
+
+
+def is_encodable(text: str) -> bool:
+  """Tells whether a text can be written; JSON may hold halves of characters."""
+  return not any('\ud800' <= character <= '\udfff' for character in text)
 
 
 def decoded_lines(path: str, expected: str) -> Iterator[Line]:

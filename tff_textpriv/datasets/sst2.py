@@ -2,7 +2,7 @@
 
 import pathlib
 
-from tff_textpriv.datasets import clients, labelled
+from tff_textpriv.datasets import clients, labelled, rows
 
 CLASSES = ('negative', 'positive')
 
@@ -27,7 +27,7 @@ def load(path: str, seed: int) -> labelled.LabelledData:
     DataError: If the data are not as expected; names the file and the line.
   """
   folder = pathlib.Path(path)
-  train, dev = _read(folder / 'train.tsv'), _read(folder / 'dev.tsv')
+  train, dev = _read(folder / 'train.tsv', least=2), _read(folder / 'dev.tsv')
   for name in ('test_labeled.tsv', 'test.tsv'):
     if (folder / name).exists() and not _is_unlabelled(folder / name):
       test = _read(folder / name)
@@ -38,30 +38,28 @@ def load(path: str, seed: int) -> labelled.LabelledData:
 
 def _is_unlabelled(file: pathlib.Path) -> bool:
   """Tells whether a file is GLUE's own test file, of numbered sentences."""
-  with open(file, encoding='utf-8') as stream:
-    return stream.readline().startswith('index\t')
-
-
-def _read(file: pathlib.Path) -> labelled.Examples:
-  texts, labels = [], []
-  number = 0
   try:
-    with open(file, encoding='utf-8') as stream:
-      for number, line in enumerate(stream, start=1):
-        line = line.rstrip('\r\n')
-        if (number == 1 and line == _HEADER) or not line:
-          continue
-        text, separator, label = line.rpartition('\t')
-        if not separator or label not in ('0', '1'):
-          raise ValueError(f'the label {label!r}')
-        texts.append(text)
-        labels.append(int(label))
+    with open(file, 'rb') as stream:
+      return stream.readline().startswith(b'index\t')
   except OSError as error:
     raise clients.DataError.in_file(
       file, f'cannot be read ({error.strerror}); {_EXPECTED}'
     ) from error
-  except ValueError as error:
-    raise clients.DataError.in_file(
-      file, f'{error}; {_EXPECTED}', line=number
-    ) from error
+
+
+def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
+  texts, labels = [], []
+  for line in rows.decoded_lines(str(file), _EXPECTED):
+    content = line.text.rstrip('\r\n')
+    if (line.number == 1 and content == _HEADER) or not content:
+      continue
+    text, separator, label = content.rpartition('\t')
+    if not separator or label not in ('0', '1'):
+      raise clients.DataError.in_file(
+        file, f'no label 0 or 1; {_EXPECTED}', line=line.number
+      )
+    texts.append(text)
+    labels.append(int(label))
+  if len(texts) < least:
+    raise clients.DataError.in_file(file, f'{len(texts)} examples; {_EXPECTED}')
   return labelled.Examples.of_texts(texts, labels)

@@ -6,11 +6,10 @@ with punctuation as words of its own and `<URL>` in place of addresses.
 """
 
 import html
-import json
 import re
 from collections.abc import Callable, Iterator
 
-from tff_textpriv.datasets import clients
+from tff_textpriv.datasets import clients, rows
 from tff_textpriv.text.normalize import normalize
 
 EXPECTED = (
@@ -91,10 +90,10 @@ def _lower(text: str) -> str:
 
 def _parse_row(raw: bytes) -> tuple[str, str]:
   """Extracts user and text from a line; raises `ValueError` with the reason."""
-  row = json.loads(raw)
-  if not isinstance(row, dict):
-    raise ValueError('the row is no object')
+  row = rows.parse_json(raw)
   for key, kind in (('site', str), ('user', int), ('text', str)):
     if type(row.get(key)) is not kind:
       raise ValueError(f'{key!r} is missing or of the wrong type')
+  if not rows.is_encodable(row['site']):
+    raise ValueError("'site' has half a character in it")
   return f'{row["site"]}/{row["user"]}', row['text']

@@ -41,7 +41,10 @@ def _sqlite_columns(path: str) -> list[str]:
   """Lists client, split, and the features of the first example."""
   client_sqlite.check(path)
   first = next(client_sqlite.scan(path), None)
-  names = [] if first is None else client_sqlite.features(first.proto)
+  try:
+    names = [] if first is None else list(client_sqlite.features(first.proto))
+  except ValueError as error:
+    raise clients.DataError.in_file(path, f'the first example is {error}') from error
   return ['client_id', 'split_name', *names]
 
 
@@ -59,7 +62,9 @@ def _sqlite_records(
       continue
     found |= {'client_id': example.client_id, 'split_name': example.split}
     values = {name: found[name] for name in wanted if name in found}
-    yield records.Record(path, example.number, size * example.number // last, values)
+    # Damaged numbers of rows may be anything, 0 included.
+    position = size * example.number // (last or 1)
+    yield records.Record(path, example.number, position, values)
 
 
 def _folder_columns(path: str) -> list[str]:
@@ -87,12 +92,7 @@ def _folder_records(
 
 def text_files(folder: str) -> list[pathlib.Path]:
   """Lists the text files of users: USER.txt, and USER/*.txt, in their order."""
-  return sorted(
-    file
-    for pattern in ('*.txt', '*/*.txt')
-    for file in pathlib.Path(folder).glob(pattern)
-    if file.is_file()
-  )
+  return clients.files_in(folder, '*.txt', '*/*.txt')
 
 
 # By the ending of a file's name.

@@ -52,7 +52,7 @@ def write(
   try:
     lines = write_model[format_name](building)
     for card in ('privacy_card.md', 'privacy_card.json'):
-      shutil.copy(run.folder / card, building)
+      shutil.copy(run.file(card), building)
     page = pages.readme(run, format_name, output)
     files.write_atomically(building / pages.FILE, page)
     shutil.rmtree(output, ignore_errors=True)
@@ -77,8 +77,8 @@ def _check_output(output: pathlib.Path) -> None:
 
 
 def _write_keras(run: runs.FinishedRun, folder: pathlib.Path) -> list[str]:
-  shutil.copy(run.folder / runs.MODEL_FILE, folder)
-  shutil.copy(run.folder / usage_lib.FILE, folder)
+  shutil.copy(run.file(runs.MODEL_FILE), folder)
+  shutil.copy(run.file(usage_lib.FILE), folder)
   _copy_text_files(run, folder)
   return []
 
@@ -123,12 +123,14 @@ def _write_hugging_face(run: runs.FinishedRun, folder: pathlib.Path) -> list[str
 def _copy_text_files(run: runs.FinishedRun, folder: pathlib.Path) -> None:
   """Copies what turns text into numbers."""
   if isinstance(run.usage, usage_lib.LanguageModelUsage):
-    shutil.copy(run.folder / run.usage.tokenizer, folder / _TOKENIZER)
+    shutil.copy(run.file(run.usage.tokenizer), folder / _TOKENIZER)
     return
   encoding = run.usage.encoding
-  for name in (encoding.vocabulary, encoding.vectors):
-    if name is not None:
-      shutil.copy(run.folder / name, folder)
+  if encoding.vocabulary is not None:
+    shutil.copy(run.file(encoding.vocabulary), folder)
+  if encoding.vectors is not None:
+    run.encoder()  # The file may be anywhere: nothing but word vectors is copied.
+    shutil.copy(run.folder / encoding.vectors, folder)
 
 
 def _size(folder: pathlib.Path) -> str:

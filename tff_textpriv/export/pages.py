@@ -1,10 +1,10 @@
 """The README of an export: how to use the model, and what is in it."""
 
-import json
 import pathlib
 
 import tensorflow as tf
 
+from tff_textpriv import files
 from tff_textpriv.export import runs
 from tff_textpriv.models import usage as usage_lib
 
@@ -18,6 +18,14 @@ _NEEDS = {
   'tflite': 'tensorflow, or the TensorFlow Lite runtime of a device',
   'hf': 'transformers and torch',
 }
+# Where the words of a tokenizer come from, by the source in its record.
+_ORIGINS = {
+  'public': 'from public text.',
+  'sample': 'from text that the model itself wrote.',
+  'heavy_hitters': 'that users reported under local differential privacy.',
+  'oracle': 'from the users’ own text.',
+  'train': 'from the training text.',
+}
 
 
 def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str:
@@ -28,14 +36,14 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
     format_name: The format of the export.
     output: Where it is going to be.
   """
-  card = json.loads((run.folder / 'privacy_card.json').read_text())
+  card = files.read_json(run.folder / 'privacy_card.json')
   parts = [
     TITLE + run.name,
     f'Needs {_NEEDS[format_name]}; neither tff_textpriv nor TensorFlow Federated.',
     _code(example(run, format_name, output)),
     _answer(run, format_name),
     '## Privacy',
-    f'**{card["headline"]}**: see [privacy_card.md](privacy_card.md).',
+    f'**{card.get("headline", "no formal guarantee")}**: see [privacy_card.md](privacy_card.md).',
     f'This folder holds the weights of the model and {_held_words(run)} It holds no '
     'other text of users.',
   ]
@@ -132,17 +140,11 @@ def _held_words(run: runs.FinishedRun) -> str:
   """Says which words are in an export, and whose they are."""
   usage = run.usage
   if isinstance(usage, usage_lib.LanguageModelUsage):
-    record = (run.folder / usage.tokenizer).with_suffix('.json')
-    return (
-      'its tokenizer, a list of words or pieces of words '
-      + {
-        'public': 'from public text.',
-        'sample': 'from text that the model itself wrote.',
-        'heavy_hitters': 'that users reported under local differential privacy.',
-        'oracle': 'from the users’ own text.',
-        'train': 'from the training text.',
-      }[json.loads(record.read_text())['source']]
-    )
+    record = run.file(usage.tokenizer).with_suffix('.json')
+    source = files.read_json(record).get('source')
+    if not isinstance(source, str) or source not in _ORIGINS:
+      raise files.FileError(f'{record}: not the record of a tokenizer')
+    return f'its tokenizer, a list of words or pieces of words {_ORIGINS[source]}'
   encoding = usage.encoding
   if encoding.vocabulary is None and encoding.vectors is None:
     return 'no vocabulary.'

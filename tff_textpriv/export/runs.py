@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from tff_textpriv import files
 from tff_textpriv.export import classifiers, encodings
 from tff_textpriv.export import language_models as text_language_models
 from tff_textpriv.models import interface, language_models, saved_models
@@ -50,19 +50,26 @@ class FinishedRun:
   def tokenizer(self) -> tokenizers.Tokenizer:
     """The tokenizer of a language model."""
     assert isinstance(self.usage, usage_lib.LanguageModelUsage)
-    return loading.read(self._bytes(self.usage.tokenizer))
+    return loading.read(self.file(self.usage.tokenizer))
 
   @functools.cached_property
   def vocabulary(self) -> list[str]:
     """The vocabulary of a classifier that has one, by its ids."""
     assert isinstance(self.usage, usage_lib.ClassifierUsage)
     assert self.usage.encoding.vocabulary is not None
-    content = self._bytes(self.usage.encoding.vocabulary)
-    return tokens.Vocabulary.from_bytes(content).tokens
+    file = self.file(self.usage.encoding.vocabulary)
+    words = tokens.Vocabulary.from_bytes(files.read_text(file).encode()).tokens
+    if len(set(words)) < len(words):
+      raise ExportError(f'{file}: a word of the vocabulary is in it twice')
+    return words
 
   def language_model(self) -> tuple[interface.LanguageModel, list[np.ndarray]]:
     """Returns a language model as a function of its weights, and these."""
     assert isinstance(self.usage, usage_lib.LanguageModelUsage)
+    if self.usage.model not in language_models.PRESETS:
+      raise ExportError(
+        f'{self.folder / usage_lib.FILE}: there is no model {self.usage.model!r}'
+      )
     model = language_models.build(
       self.usage.model, self.tokenizer.size, self.usage.tied
     )
@@ -105,15 +112,28 @@ class FinishedRun:
     vocabulary = self.vocabulary if encoding.vocabulary is not None else ()
     return encodings.TextEncoder(encoding, vocabulary)
 
-  def _bytes(self, name: str) -> bytes:
-    """Reads a file of the folder."""
+  def file(self, name: str) -> pathlib.Path:
+    """Returns the path of a file of the run, which must be in its folder.
+
+    An export copies it: neither a name in a model.json nor a link, from somebody else,
+    may choose any file of this machine.
+    """
+    path = self.folder / name
     try:
-      return (self.folder / name).read_bytes()
-    except OSError as error:
+      is_inside = path.resolve().is_relative_to(self.folder.resolve())
+      is_there = path.is_file()
+    except (OSError, ValueError) as error:  # No file can have such a name.
+      raise ExportError(f'{self.folder / usage_lib.FILE}: {error}') from error
+    if not is_inside:
       raise ExportError(
-        f'{self.folder / name}: cannot be read ({error.strerror}); the run wrote it, and '
-        'its model is of no use without it'
-      ) from error
+        f'{self.folder / usage_lib.FILE}: {name!r} is not in the folder of the run, or '
+        'a link to another place'
+      )
+    if not is_there:
+      raise ExportError(
+        f'{path}: is missing; the run wrote it, and its model is of no use without it'
+      )
+    return path
 
   def check_whole(self) -> None:
     """Refuses a model the table of which is on users' devices."""
@@ -138,7 +158,10 @@ def read(path: str) -> FinishedRun:
       f'{folder}: there is no run here (no config.json); name the folder of a run, such '
       'as runs/stackoverflow_fed_avg'
     )
-  config = json.loads(config_file.read_text())
+  config = files.read_json(config_file)
+  for name in ('algo', 'task'):
+    if not isinstance(config.get(name), str):
+      raise ExportError(f'{config_file}: there is no {name!r} in it')
   if not (folder / 'results.json').exists():
     raise ExportError(
       f'{folder}: the run has not ended; repeat its command to finish it'
@@ -155,7 +178,7 @@ def read(path: str) -> FinishedRun:
       'run, which writes it and trains nothing again'
     )
   try:
-    usage = usage_lib.from_json(file.read_text())
+    usage = usage_lib.from_json(files.read_text(file))
   except usage_lib.UsageError as error:
     raise ExportError(f'{file}: {error}') from error
   return FinishedRun(folder, config, usage)

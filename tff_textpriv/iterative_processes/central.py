@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import optimizers, registry
 
 
@@ -55,20 +56,30 @@ class CentralProcess:
       optimizer_state, weights = optimizer.next(
         state.optimizer, state.weights, gradients
       )
-      metrics = model.update_metrics_state(
+      moved = tf.nest.map_structure(tf.subtract, weights, state.weights)
+      is_sound = sound_updates.are_sound([*moved, *gradients])
+      new_metrics = model.update_metrics_state(
         metrics,
         labels=labels,
         batch_output=tff.learning.models.BatchOutput(
           loss=loss, predictions=output, num_examples=tf.shape(output)[0]
         ),
       )
-      return CentralState(weights, optimizer_state), metrics
+      new_state = CentralState(weights, optimizer_state)
+      kept = tf.nest.map_structure(
+        lambda new, old: tf.where(is_sound, new, old),
+        (new_state, new_metrics),
+        (state, metrics),
+      )
+      return *kept, tf.cast(~is_sound, tf.int32)
 
     @tf.function(reduce_retracing=True)
     def train_on(state, metrics, dataset):
+      left_out = tf.constant(0)
       for inputs, labels in dataset:
-        state, metrics = step(state, metrics, inputs, labels)
-      return state, metrics
+        state, metrics, is_left_out = step(state, metrics, inputs, labels)
+        left_out += is_left_out
+      return state, metrics, left_out
 
     self._train_on = train_on
 
@@ -91,17 +102,22 @@ class CentralProcess:
       cohort: Lists of batches, those of a list of one shape.
 
     Returns:
-      The state after, and metrics in the places where learning processes have them.
+      The state after, and metrics in the places where learning processes have them. A
+      batch whose gradient is not finite, or far too large, is left out and counted.
     """
     state = tf.nest.map_structure(tf.convert_to_tensor, state)
     train = self._model.initialize_metrics_state()
+    left_out = 0
     for batches in cohort:
+      if not batches:
+        continue
       stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
       dataset = tf.data.Dataset.from_tensor_slices(stacked)
-      state, train = self._train_on(state, train, dataset)
+      state, train, number = self._train_on(state, train, dataset)
+      left_out += int(number)
     metrics = collections.OrderedDict(
       client_work=collections.OrderedDict(train=self._model.finalize_metrics(train)),
-      aggregator=collections.OrderedDict(),
+      aggregator=collections.OrderedDict(left_out_batches=left_out),
     )
     return CentralOutput(state, metrics)
 

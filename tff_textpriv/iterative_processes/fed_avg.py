@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
   optimizers,
   registry,
@@ -29,6 +30,8 @@ def averaging(
 ) -> tff.learning.templates.LearningProcess:
   """Builds federated averaging: TFF's own, unless the clients' step size falls.
 
+  Updates that are not finite, or far too large, are left out and counted.
+
   Args:
     model: What is trained.
     settings: Server optimizer, weighting and schedule.
@@ -40,6 +43,7 @@ def averaging(
       client_optimizer_fn=client_optimizer,
       server_optimizer_fn=optimizers.server_optimizer(settings),
       client_weighting=client_weighting(settings),
+      model_aggregator=sound_updates.SoundMeanFactory(),
       loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
   initial_weights = seeded_client_work.initial_weights(model)
@@ -54,7 +58,7 @@ def averaging(
       client_weighting(settings),
       settings.client_decay_rounds,
     ),
-    tff.aggregators.MeanFactory().create(
+    sound_updates.SoundMeanFactory().create(
       weights_type.trainable, tff.TensorType(np.float32)
     ),
     tff.learning.templates.build_apply_optimizer_finalizer(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
   local_training,
   optimizers,
@@ -38,6 +39,7 @@ def build(
     server_optimizer_fn=optimizers.server_optimizer(settings),
     client_optimizer_fn=optimizer,
     reconstruction_optimizer_fn=optimizer,
+    model_aggregator_factory=sound_updates.SoundMeanFactory(),
     dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
   )
 

@@ -2,6 +2,7 @@
 
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import optimizers, registry
 
 
@@ -16,5 +17,6 @@ def build(
   return tff.learning.algorithms.build_fed_sgd(
     model,
     server_optimizer_fn=optimizers.server_optimizer(settings),
+    model_aggregator=sound_updates.SoundMeanFactory(),
     loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
   )

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
+
 Tensors = tuple[tf.Tensor, ...]
 
 _STEP_SIZE = tff.learning.optimizers.LEARNING_RATE_KEY
@@ -122,25 +124,28 @@ class LocalTrainer:
       scale: What the step size is multiplied by, for a schedule.
 
     Returns:
-      The trained model. If a weight is no finite number any more, everything is as it
-      was and the metrics are zero.
+      The trained model. If a weight, or a number of the optimizer's state, is no finite
+      number any more, or a weight has moved too far to be true, everything is as it was
+      and the metrics are zero.
     """
     local, shared = parts
     state = self._with_step_size(optimizer, scale)
     local, state = self._adapt(local, state, shared, adaptation)
     local, shared, state, metrics = self._train(local, shared, state, batches, scale)
-    is_finite = tf.reduce_all(
-      [tf.reduce_all(tf.math.is_finite(weight)) for weight in (*local, *shared)]
+    moved = tf.nest.map_structure(tf.subtract, (local, shared), tuple(parts))
+    numbers = [leaf for leaf in tf.nest.flatten(state) if leaf.dtype.is_floating]
+    is_sound = sound_updates.are_sound(tf.nest.flatten(moved)) & tf.reduce_all(
+      tf.stack([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in numbers])
     )
 
-    def if_finite(new, old):
-      return tf.nest.map_structure(lambda a, b: tf.where(is_finite, a, b), new, old)
+    def if_sound(new, old):
+      return tf.nest.map_structure(lambda a, b: tf.where(is_sound, a, b), new, old)
 
     return Trained(
-      Parts(if_finite(local, parts.local), if_finite(shared, parts.shared)),
+      Parts(if_sound(local, parts.local), if_sound(shared, parts.shared)),
       # The step size of this round is not the next one's.
-      if_finite(self._with_step_size(state, 1.0), optimizer),
-      if_finite(metrics, tf.nest.map_structure(tf.zeros_like, metrics)),
+      if_sound(self._with_step_size(state, 1.0), optimizer),
+      if_sound(metrics, tf.nest.map_structure(tf.zeros_like, metrics)),
     )
 
   def _adapt(self, local, state, shared, batches):

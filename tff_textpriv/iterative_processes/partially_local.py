@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
   device_state,
   local_training,
@@ -113,8 +114,8 @@ def build(
     model: The whole model; its initial weights are where the shared part starts.
     device: What trains, and how its state is laid out.
     settings: How the clients' step size changes, and how the server steps.
-    aggregator: How updates are aggregated; by default their mean, weighted by the
-      number of examples.
+    aggregator: How updates are aggregated; by default the mean of those that are
+      sound, weighted by the number of examples.
 
   Returns:
     A process whose model weights are the shared part.
@@ -128,7 +129,7 @@ def build(
 
   weights_type = initial_weights.type_signature.result
   client_work = _client_work(model, device, weights_type, settings.client_decay_rounds)
-  aggregator = aggregator or tff.aggregators.MeanFactory()
+  aggregator = aggregator or sound_updates.SoundMeanFactory()
   return tff.learning.templates.compose_learning_process(
     initial_weights,
     tff.learning.templates.build_broadcast_process(weights_type),

@@ -60,7 +60,7 @@ def read_size(folder: str | pathlib.Path) -> EncoderSize:
   try:
     width, num_layers, num_heads, inner = (int(config[name]) for name in _SIZES[kind])
     max_positions = int(config[_MAX_POSITIONS])
-  except (KeyError, TypeError, ValueError) as error:
+  except (KeyError, TypeError, ValueError, OverflowError) as error:
     raise pretrained.CheckpointError(
       f'{folder}/config.json: {error} is missing or no number; expected the file of a '
       f'{kind} model'
@@ -91,7 +91,22 @@ def read_table(folder: str | pathlib.Path, size: EncoderSize) -> np.ndarray:
 
 
 def body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
-  """Returns the weights of an encoder between the table and the pooler, in its order."""
+  """Returns the weights of an encoder between the table and the pooler, in its order.
+
+  Raises:
+    CheckpointError: If a tensor is missing, or they do not fit together.
+  """
+  try:
+    return _body(tensors, size)
+  except (ValueError, IndexError) as error:
+    if isinstance(error, pretrained.CheckpointError):
+      raise
+    raise pretrained.CheckpointError(
+      f'{tensors.source}: its tensors do not fit together ({error})'
+    ) from error
+
+
+def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
 
   def dense(name: str) -> list[np.ndarray]:
     return [tensors.take(f'{name}.weight').T.copy(), tensors.take(f'{name}.bias')]

@@ -21,11 +21,15 @@ class CheckpointError(ValueError):
 
 
 class Tensors:
-  """The tensors of a checkpoint by the names that BERT's own code gives them."""
+  """The tensors of a checkpoint by the names that BERT's own code gives them.
+
+  Attributes:
+    source: The checkpoint's folder.
+  """
 
   def __init__(self, source: pathlib.Path, tensors: dict[str, np.ndarray]):
     """Keeps tensors under names without a model's prefix, such as `bert.`."""
-    self._source = source
+    self.source = source
     self._tensors = {
       re.sub(r'^(distilbert|bert)\.', '', name): value
       for name, value in tensors.items()
@@ -40,7 +44,7 @@ class Tensors:
     for known in (name, older):
       if known in self._tensors:
         return np.asarray(self._tensors[known], np.float32)
-    raise CheckpointError(f'{self._source}: there is no tensor {name} in it')
+    raise CheckpointError(f'{self.source}: there is no tensor {name} in it')
 
 
 def read_config(folder: str | pathlib.Path) -> dict[str, Any]:
@@ -106,7 +110,7 @@ def write_safetensors(tensors: Mapping[str, np.ndarray]) -> bytes:
 def _read_json(file: pathlib.Path) -> dict[str, Any]:
   try:
     return dict(json.loads(file.read_text(encoding='utf-8')))
-  except (OSError, ValueError, TypeError) as error:
+  except (OSError, ValueError, TypeError, RecursionError) as error:
     raise CheckpointError(f'{file}: cannot be read ({error}); {_EXPECTED}') from error
 
 
@@ -124,11 +128,16 @@ def _read_safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
       if name == '__metadata__' or entry['dtype'] not in _DTYPES:
         continue
       begin, end = entry['data_offsets']
+      if not 0 <= begin <= end <= len(content) - start:
+        raise ValueError(f'the numbers of {name!r} are outside of the file')
       raw = content[start + begin : start + end]
       tensors[name] = np.frombuffer(raw, _DTYPES[entry['dtype']]).reshape(
         entry['shape']
       )
-  except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+  except (
+    OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
+    RecursionError, struct.error,
+  ) as error:  # fmt: skip
     raise CheckpointError(
       f'{file}: cannot be read as safetensors ({error}); {_EXPECTED}'
     ) from error
@@ -138,6 +147,7 @@ def _read_safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
 def _read_h5(file: pathlib.Path) -> dict[str, np.ndarray]:
   """Reads a Keras checkpoint, whose kernels are the other way round."""
   tensors: dict[str, np.ndarray] = {}
+  size = file.stat().st_size
 
   def keep(path: str, item: Any) -> None:
     if not isinstance(item, h5py.Dataset):
@@ -146,6 +156,10 @@ def _read_h5(file: pathlib.Path) -> dict[str, np.ndarray]:
     # The path is that of the layer, and within it the variable's whole name again.
     name = re.sub(r'^.*?(embeddings|encoder|transformer)/', r'\1/', name)
     name = name.replace('/', '.')
+    if item.external or item.is_virtual:
+      raise ValueError(f'{path} is kept in another file')
+    if item.nbytes > size:
+      raise ValueError(f'{path} is larger than the file')
     value = np.asarray(item)
     if name.endswith('.kernel'):
       name, value = name.removesuffix('kernel') + 'weight', value.T
@@ -157,7 +171,7 @@ def _read_h5(file: pathlib.Path) -> dict[str, np.ndarray]:
   try:
     with h5py.File(file) as stream:
       stream.visititems(keep)
-  except OSError as error:
+  except Exception as error:  # h5py raises all kinds for a damaged file.
     raise CheckpointError(
       f'{file}: cannot be read as HDF5 ({error}); {_EXPECTED}'
     ) from error

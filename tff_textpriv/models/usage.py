@@ -117,6 +117,22 @@ def from_json(text: str) -> Usage:
       content['encoding'] = Encoding(**content['encoding'])
       if content['encoder'] is not None:
         content['encoder'] = EncoderSize(**content['encoder'])
-    return cls(**content)
-  except (ValueError, KeyError, TypeError) as error:
+    made = cls(**content)
+    _check_types(made)
+    return made
+  except (ValueError, KeyError, TypeError, RecursionError) as error:
     raise UsageError(f'{error}; {_EXPECTED}') from error
+
+
+def _check_types(made: Any) -> None:
+  """Raises `TypeError` unless the fields have the types that they are declared with."""
+  for field in dataclasses.fields(made):
+    value = getattr(made, field.name)
+    if field.name == 'classes':
+      is_right = all(isinstance(name, str) for name in value)
+    else:
+      is_right = isinstance(value, field.type)
+    if not is_right:
+      raise TypeError(f'{field.name} is {type(value).__name__}')
+    if dataclasses.is_dataclass(value):
+      _check_types(value)

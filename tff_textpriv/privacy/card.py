@@ -48,10 +48,12 @@ _NOISE_SOURCES = {
   ),
 }
 _NOT_COVERED = (
-  'Training metrics of each round (loss, accuracy, numbers of users and examples) are '
-  'exact and not private: look at them in an experiment, do not publish them about '
-  'real users.',
+  'Training metrics of each round (loss, accuracy, numbers of users, of examples and of '
+  'clients that were left out) are exact and not private: look at them in an experiment, '
+  'do not publish them about real users.',
   'Metrics on evaluation users are exact too. These users take no part in training.',
+  'The names of classes, and which there are, are those of the data; they are a part of '
+  'a classifier.',
   'Choosing hyper-parameters: every further run on the same users spends again, and '
   'its cost is in no ledger but its own.',
 )

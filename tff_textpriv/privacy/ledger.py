@@ -59,7 +59,13 @@ class Entry:
   def __post_init__(self) -> None:
     has_mechanism = self.mechanism is not None
     allowed = {CENTRAL: has_mechanism, LOCAL: not (has_mechanism and self.reports)}
-    if self.kind not in _KINDS or not allowed.get(self.kind, not has_mechanism):
+    numbers = (self.count, self.epsilon, self.delta)
+    if (
+      self.kind not in _KINDS
+      or not allowed.get(self.kind, not has_mechanism)
+      or not isinstance(self.count, int)
+      or not all(isinstance(n, int | float) and 0 <= n < math.inf for n in numbers)
+    ):
       raise PrivacyError(f'not a ledger entry: {self}')
 
   @property
@@ -77,7 +83,8 @@ class Ledger:
     accountant: 'rdp' or 'pld', of the headline figure.
     entries: The record, in order of first appearance. Only the `charge_...`
       and `note_...` methods write it.
-    rounds_by_user: In how many rounds each user has sent randomized reports.
+    rounds_by_user: In how many rounds each user has sent randomized reports, by a name
+      that tells nothing of the user.
   """
 
   delta: float
@@ -93,6 +100,8 @@ class Ledger:
       raise PrivacyError(
         f'no ledger for delta {self.delta} and accountant {self.accountant!r}'
       )
+    if self._central_delta() <= 0:
+      raise PrivacyError(f'the entries spend more than the delta {self.delta:g}')
 
   def charge_round(
     self, plan: CentralDpPlan, name: str = 'training rounds', group: str = ''
@@ -167,7 +176,7 @@ class Ledger:
 
     Args:
       plan: What was done.
-      users: Who took part, each once.
+      users: Who took part, each once, by names that a checkpoint may hold.
       name: A short name.
       group: The users from whom they are drawn; see `Entry`.
 
@@ -298,7 +307,11 @@ class Ledger:
           )
         )
       return cls(entries=tuple(entries), **fields)
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+    except (
+      ValueError, AttributeError, KeyError, TypeError, RecursionError
+    ) as error:  # fmt: skip
+      if isinstance(error, PrivacyError):
+        raise
       raise PrivacyError(f'not a privacy ledger: {error!r}') from error
 
   def _round_entry(self, plan: CentralDpPlan, name: str, group: str) -> Entry:

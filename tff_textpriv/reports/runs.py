@@ -131,7 +131,7 @@ def read(folder: pathlib.Path, name: str) -> Run:
 def read_object(file: pathlib.Path, problems: list[str]) -> dict[str, Any] | None:
   """Reads a JSON object; `None` if there is no file, empty if it is broken."""
   try:
-    content = json.loads(file.read_text(encoding='utf-8'))
+    content = json.loads(_own_file(file).read_text(encoding='utf-8'))
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:
@@ -147,7 +147,7 @@ def _read_curves(file: pathlib.Path, problems: list[str]) -> dict[str, Curve]:
   """Reads the columns of a run's metrics."""
   curves: dict[str, Curve] = {}
   try:
-    with open(file, newline='', encoding='utf-8') as stream:
+    with open(_own_file(file), newline='', encoding='utf-8') as stream:
       for row in csv.DictReader(stream):
         round_number = int(row.pop('round'))
         for column, text in row.items():
@@ -163,7 +163,7 @@ def _read_curves(file: pathlib.Path, problems: list[str]) -> dict[str, Curve]:
 def read_text(file: pathlib.Path, problems: list[str]) -> str:
   """Reads a text; an empty one if there is none or it is broken."""
   try:
-    return file.read_text(encoding='utf-8')
+    return _own_file(file).read_text(encoding='utf-8')
   except FileNotFoundError:
     return ''
   except (OSError, ValueError) as error:
@@ -176,7 +176,7 @@ def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ..
   samples = []
   for file in sorted(folder.glob('*.txt')):
     try:
-      with open(file, encoding='utf-8') as stream:
+      with open(_own_file(file), encoding='utf-8') as stream:
         lines = list(
           itertools.islice((line for line in stream if line.strip()), _MAX_TEXTS)
         )
@@ -186,6 +186,13 @@ def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ..
     texts = tuple(_shortened(line.strip()) for line in lines)
     samples.append(Sample(f'samples/{file.name}', texts))
   return tuple(samples)
+
+
+def _own_file(file: pathlib.Path) -> pathlib.Path:
+  """Refuses a link: a run has none, and a report shows what it leads to."""
+  if file.is_symlink():
+    raise OSError('it is a link to another file')
+  return file
 
 
 def _shortened(text: str) -> str:

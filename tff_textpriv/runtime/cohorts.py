@@ -45,6 +45,7 @@ class CohortSampler:
       )
     self.sampling = sampling
     self.client_ids = client_ids
+    self._places = {user: place for place, user in enumerate(client_ids)}
     self.cohort_size = cohort_size
     self.dropout_rate = dropout_rate
     self._seed = seed
@@ -58,6 +59,10 @@ class CohortSampler:
     else:
       chosen = rng.choice(population, self.cohort_size, replace=False)
     return [self.client_ids[i] for i in chosen]
+
+  def places(self, users: Sequence[str]) -> list[str]:
+    """Returns users' places among all: names for records that must not tell ids."""
+    return [str(self._places[user]) for user in users]
 
   def reporting(self, users: Sequence[str], round_number: int) -> list[str]:
     """Returns those of a round's users whose devices last until they have reported."""

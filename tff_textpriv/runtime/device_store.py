@@ -17,6 +17,7 @@ Nothing but the folders of the users at hand is looked at: the number of users, 
 size of all states together, are limited by the disk only.
 """
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -26,6 +27,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 _SUFFIX = '.bin'
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
+# File systems allow 255.
+_MAX_NAME = 200
 
 # Makes what a new device keeps: its first state under the name `STATE`, and other
 # files under names of their own.
@@ -138,7 +141,7 @@ class DeviceStore:
 
   def _device(self, user: str) -> pathlib.Path:
     """Returns a user's folder, set up if it is new."""
-    device = self._folder / urllib.parse.quote(user, safe='')
+    device = self._folder / _folder_name(user)
     if _versions(device):
       return device
     _make_folder(device)
@@ -198,6 +201,19 @@ class MemoryDeviceStore(DeviceStore):
   def close(self) -> None:
     """Ends the use of the store: gives the memory back."""
     shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _folder_name(user: str) -> str:
+  """Makes a name for a user's folder: no path, no other user's, no longer than allowed.
+
+  Ids come from files of anybody: `..` would be the folder of all folders.
+  """
+  quoted = urllib.parse.quote(user, safe='', errors='surrogatepass').replace('.', '%2E')
+  if 0 < len(quoted) <= _MAX_NAME:
+    return quoted
+  digest = hashlib.sha256(user.encode('utf-8', 'surrogatepass')).hexdigest()
+  # Quoting never writes two percent signs in a row, so that no other user has this.
+  return f'{quoted[: _MAX_NAME - len(digest) - 2]}%%{digest}'
 
 
 def _make_folder(folder: pathlib.Path) -> None:

@@ -1,22 +1,28 @@
 """Tokenizer files of either kind."""
 
+import pathlib
+
 from tff_textpriv.text import subword, tokenizers, words
 
 
-def read(data: bytes) -> tokenizers.Tokenizer:
+def read(file: pathlib.Path) -> tokenizers.Tokenizer:
   """Reads a tokenizer that `to_bytes` of any tokenizer wrote.
 
   Neither kind of file can make the reader execute anything.
 
   Args:
-    data: The file's bytes.
+    file: The file.
 
   Returns:
     The tokenizer.
 
   Raises:
-    TokenizerError: If the file holds no tokenizer, or a damaged one.
+    TokenizerError: If there is no tokenizer in it, or a damaged one; names the file.
   """
-  if data.startswith(words.HEADER):
-    return words.from_bytes(data)
-  return subword.SubwordTokenizer(data)
+  try:
+    data = file.read_bytes()
+    if data.startswith(words.HEADER):
+      return words.from_bytes(data)
+    return subword.SubwordTokenizer(data)
+  except (OSError, tokenizers.TokenizerError) as error:
+    raise tokenizers.TokenizerError(f'{file}: {error}') from error

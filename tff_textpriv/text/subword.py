@@ -42,7 +42,8 @@ class SubwordTokenizer(tokenizers.Tokenizer):
         self._processor.bos_id(),
         self._processor.eos_id(),
       )
-    except RuntimeError as error:
+    # The message may quote a damaged piece, and then is no UTF-8.
+    except (RuntimeError, UnicodeDecodeError) as error:
       raise tokenizers.TokenizerError(
         'not a SentencePiece model: it must be a file written by this package or '
         'by sentencepiece with the same control ids'
@@ -59,7 +60,12 @@ class SubwordTokenizer(tokenizers.Tokenizer):
         f'this package needs {expected}'
       )
     self.size = self._processor.GetPieceSize()
-    self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
+    try:
+      self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
+    except UnicodeDecodeError as error:
+      raise tokenizers.TokenizerError(
+        'a SentencePiece model with a piece that is not UTF-8'
+      ) from error
     self.starts_word = np.array([p.startswith(WORD_START) for p in self.pieces])
     self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 

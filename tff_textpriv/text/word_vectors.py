@@ -33,6 +33,8 @@ def read(path: str | pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
         vector = np.array(numbers, np.float32)
         if not numbers or len(numbers) != width:
           raise ValueError(f'{len(numbers)} numbers where there were {width} before')
+        if not np.isfinite(vector).all():
+          raise ValueError('a number that is not finite')
         yield word, vector
   except OSError as error:
     raise VectorsError(

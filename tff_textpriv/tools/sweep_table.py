@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import math
 import pathlib
 import statistics
@@ -92,8 +93,18 @@ def read(folder: pathlib.Path, runs: Sequence[sweep_grid.Run]) -> list[Row]:
   file = folder / 'sweep.csv'
   known: dict[str, dict[str, str]] = {}
   if file.exists():
-    with open(file, newline='', encoding='utf-8') as stream:
-      known = {row['run']: row for row in csv.DictReader(stream)}
+    try:
+      lines = io.StringIO(files.read_text(file), newline='')
+      known = {row['run']: row for row in csv.DictReader(lines)}
+      for row in known.values():
+        float(row['seconds'] or 0)
+    except (KeyError, ValueError, csv.Error) as error:
+      if isinstance(error, files.FileError):
+        raise
+      raise files.FileError(
+        f'{file}: not the table that a sweep writes ({error!r}); remove it to try again '
+        'what failed'
+      ) from error
   return [_read_row(run, known.get(run.name, {})) for run in runs]
 
 

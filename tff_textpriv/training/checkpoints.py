@@ -13,7 +13,7 @@ import tree
 from absl import logging
 
 from tff_textpriv import files
-from tff_textpriv.training import coroutines
+from tff_textpriv.training import coroutines, saved_state
 
 _PREFIX = 'program_state_'
 # What the arrays and notes of a checkpoint are and mean; a change gets a new number.
@@ -100,6 +100,7 @@ class Checkpoints:
     problem = ''
     for round_number in reversed(rounds):
       try:
+        saved_state.check(self._folder / f'{_PREFIX}{round_number}')
         content = self._runner.run(self._manager.load(round_number, structure))
         restored = tree.unflatten_as(
           state, _checked(content['leaves'], structure['leaves'])
@@ -145,12 +146,7 @@ def _check_format(folder: pathlib.Path) -> None:
   file = folder / _FORMAT_FILE
   if not file.exists():
     return
-  try:
-    found = json.loads(file.read_text())['format']
-  except (ValueError, LookupError, TypeError) as error:
-    raise CheckpointError(
-      f'{file}: not the JSON that a run writes ({error})'
-    ) from error
+  found = files.read_json(file).get('format')
   if found != _FORMAT:
     raise CheckpointError(
       f'{folder}: its checkpoints have format {found}, and this version of the package '

@@ -56,7 +56,7 @@ def _run_in(
   folder.check_config(chosen.config)
   bench = _workbench(chosen, data, folder.path)
   try:
-    return _run_on(bench, folder, chosen, data)
+    return _run_on(bench, folder, chosen, data, train)
   finally:
     if bench.devices is not None:
       bench.devices.close()
@@ -67,6 +67,7 @@ def _run_on(
   folder: output.OutputFolder,
   chosen: experiment.Experiment,
   data: labelled.LabelledData,
+  train: program.Trainer,
 ) -> int:
   """Runs an experiment on its workbench; returns the exit code."""
   sampler = _sampler(chosen, bench)

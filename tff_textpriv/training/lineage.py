@@ -148,7 +148,7 @@ def _sample_section(
   ]
   effect_file = _effect_file(folder, record.index)
   if effect_file.exists():
-    effect = json.loads(effect_file.read_text())
+    effect = files.read_json(effect_file)
     lines += [
       '',
       '| validation perplexity per word | |',

@@ -81,14 +81,12 @@ class OutputFolder:
 
     Raises:
       OutputError: If the folder holds a run with other settings; names them.
+      FileError: If its config.json is damaged.
     """
     file = self.path / 'config.json'
     if not file.exists():
       return
-    try:
-      before = dict(json.loads(file.read_text()))
-    except (ValueError, TypeError) as error:
-      raise OutputError(f'{file}: not the JSON that a run writes ({error})') from error
+    before = files.read_json(file)
     now = json.loads(json.dumps(config))
     differing = [
       f'--{name}: {_shown(before, name)} before, {_shown(now, name)} now'
@@ -118,10 +116,10 @@ def finished_results(
   claimed = folder / 'config.json'
   if not file.exists() or not claimed.exists():
     return None
-  if json.loads(claimed.read_text()) != json.loads(json.dumps(config)):
+  if files.read_json(claimed) != json.loads(json.dumps(config)):
     # Running it will say which settings differ.
     return None
-  return json.loads(file.read_text())
+  return files.read_json(file)
 
 
 def _no_room(error: BaseException | None) -> str | None:

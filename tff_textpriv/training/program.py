@@ -269,7 +269,9 @@ def _charge(ledger: ledger_lib.Ledger, program: Program, users: Sequence[str]) -
   if isinstance(program.plan, plans.CentralDpPlan):
     ledger.charge_round(program.plan, group=program.user_group)
   elif program.plan is not None:
-    ledger.charge_reports(program.plan, users, group=program.user_group)
+    # The ledger is kept in checkpoints, which must not tell who takes part.
+    places = program.sampler.places(users)
+    ledger.charge_reports(program.plan, places, group=program.user_group)
 
 
 def _spent(ledger: ledger_lib.Ledger) -> dict[str, float]:

@@ -18,6 +18,7 @@ from tff_textpriv.training import experiment, phases
 # The sources that read users' own text. `train` is the usual choice for corpora that
 # are published as a whole; `oracle` is a comparison.
 _USERS_TEXT = ('oracle', 'train')
+_SOURCES = ('public', 'heavy_hitters', 'sample', *_USERS_TEXT)
 # A line of text made of one repeated word has at most so many copies of it.
 _COPIES_PER_LINE = 1000
 
@@ -58,9 +59,11 @@ def read_record(folder: pathlib.Path, index: int) -> TokenizerRecord | None:
   file = _record_file(folder, index)
   if not file.exists():
     return None
-  record = json.loads(file.read_text())
-  tokenizer = loading.read((folder / file_name(index)).read_bytes())
-  return TokenizerRecord(index, record['source'], tokenizer, record['facts'])
+  record = files.read_json(file)
+  source, facts = record.get('source'), record.get('facts')
+  if source not in _SOURCES or not isinstance(facts, dict):
+    raise files.FileError(f'{file}: not the record of a tokenizer')
+  return TokenizerRecord(index, source, loading.read(folder / file_name(index)), facts)
 
 
 def make_first_tokenizer(
