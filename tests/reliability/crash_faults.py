@@ -197,7 +197,7 @@ def _ended(command: disturbed_runs.Command, code: int, expected: str = '') -> st
 
 def _sentence(command: disturbed_runs.Command) -> str:
   """Returns what it said when it gave up; nothing if it did not say it once."""
-  _, *sentences = command.log.split('\nerror: ')
+  _, *sentences = f'\n{command.log}'.split('\nerror: ')
   return sentences[0] if len(sentences) == 1 else ''
 
 
