@@ -57,9 +57,9 @@ def test_users_of_leaf_who_are_broken_are_told_with_their_line(tmp_path):
   found, broken = _read(kind, path, 'user', 'x')
   assert found == [('ann', 'one'), ('cid', 'two')]
   line = path.read_text().splitlines().index('  "bob": {') + 1
-  assert (
-    len(broken) == 1 and f"a.json:{line}: user 'bob': there is no list" in broken[0]
-  )
+  # The line tells who it is; the message does not repeat the name.
+  assert len(broken) == 1 and f'a.json:{line}: a user: there is no list' in broken[0]
+  assert 'bob' not in broken[0]
   found, broken = _read(kind, path, 'user', 'y')
   assert not found
   assert all('no list "y" with a label for each comment' in b for b in broken[::2])

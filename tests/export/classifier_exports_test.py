@@ -155,7 +155,7 @@ def test_what_is_missing_is_named(make_run, tmp_path, missing, message):
 
 def test_a_damaged_description_is_named(make_run, tmp_path):
   for name in ('config.json', 'results.json', 'model.keras'):
-    (tmp_path / name).write_text('{"algo": "central"}')
+    (tmp_path / name).write_text('{"algo": "central", "task": "imdb"}')
   (tmp_path / 'model.json').write_text(json.dumps({'kind': 'classification'}))
   with pytest.raises(runs.ExportError, match='model.json: .*classes'):
     runs.read(str(tmp_path))
