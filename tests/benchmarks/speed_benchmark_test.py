@@ -73,7 +73,10 @@ def test_the_reference_loss_is_that_of_our_model():
   assert loss == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize(('private', 'layer'), [(False, 'keras'), (True, 'fast')])
+@pytest.mark.parametrize(
+  ('private', 'layer'),
+  [pytest.param(False, 'keras', marks=pytest.mark.slow), (True, 'fast')],
+)
 def test_our_round_and_a_plain_loop_do_the_same(tff_runtime, private, layer):
   from benchmarks.contenders import ours, plain
 

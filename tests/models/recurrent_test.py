@@ -150,7 +150,8 @@ def test_two_bidirectional_layers_under_a_mask_equal_keras(kind):
     )
 
 
-@pytest.mark.parametrize('kind', ['lstm', pytest.param('gru', marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', _PAIRS)
 def test_an_exported_model_loads_without_this_package(kind, tmp_path):
   tokens = np.random.default_rng(3).integers(1, 30, (5, 6)) * _MASK
   model = _stacked(_PAIRS[kind][0])

@@ -53,6 +53,7 @@ def test_central_training_learns_the_embedded_twin_and_writes_everything(
   assert [output.shape[-1] for output in model.outputs] == [1]
 
 
+@pytest.mark.slow
 def test_a_federated_run_that_is_stopped_goes_on_as_if_it_had_not(
   tmp_path, monkeypatch
 ):

@@ -120,6 +120,7 @@ def test_a_run_that_crashed_in_any_phase_ends_like_an_undisturbed_one(
     assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_crash_between_the_phases_is_survived(undisturbed, root, monkeypatch):
   folder = root / 'crash_between'
   with monkeypatch.context() as patched:

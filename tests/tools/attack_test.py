@@ -31,6 +31,7 @@ def _rows(folder):
     }
 
 
+@pytest.mark.slow
 def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
   argv = [
     *_SMALL,
@@ -77,6 +78,7 @@ def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
   assert '| fed_avg | rows | - | 1 | 6 |' in printed
 
 
+@pytest.mark.slow
 def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
   argv = [
     *_SMALL,

@@ -61,7 +61,11 @@ def _learn(bench, chosen, weights, folder):
 
 
 @pytest.mark.parametrize(
-  ('tied', 'more_flags'), [(True, []), (False, ['--server_decay_rounds=10'])]
+  ('tied', 'more_flags'),
+  [
+    pytest.param(True, [], marks=pytest.mark.slow),
+    (False, ['--server_decay_rounds=10']),
+  ],
 )
 def test_sampling_fitting_and_remapping_never_touch_private_text(
   tff_runtime, data, public, tmp_path, tied, more_flags
