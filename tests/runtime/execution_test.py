@@ -206,11 +206,11 @@ def test_executors_of_ever_new_cohort_sizes_do_not_pile_up(tmp_path, monkeypatch
   monkeypatch.setattr(stub, 'dispose_executor', dispose_executor)
   with execution(log_dir=tmp_path) as runtime:
     for call in range(60):
-      size = 1 + call % 15
+      size = 1 + call % 20
       assert _total([1] * size) == size
       assert len(held) <= connection.MAX_EXECUTORS
     (worker,) = runtime.workers
-    newest = range(16 - connection.MAX_EXECUTORS, 16)
+    newest = range(21 - connection.MAX_EXECUTORS, 21)
     assert worker.connection.executor_sizes == tuple(newest)
     assert len(held) == connection.MAX_EXECUTORS
 

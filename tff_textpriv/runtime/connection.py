@@ -22,7 +22,7 @@ from tff_textpriv.runtime import worker_process
 
 # Executors kept per worker, each for one size of cohort: as many as Poisson cohorts of a
 # few clients have sizes. One that is made anew loads its graphs again.
-MAX_EXECUTORS = 8
+MAX_EXECUTORS = 16
 
 _CHANNEL_OPTIONS = (
   ('grpc.max_receive_message_length', -1),
