@@ -1,6 +1,5 @@
 """Checkpoints: everything a run needs to go on as if it had not stopped."""
 
-import gc
 import json
 import pathlib
 import shutil
@@ -80,7 +79,6 @@ class Checkpoints:
       'notes': json.dumps(checkpoint.notes),
     }
     self._runner.run(self._manager.save(content, checkpoint.round_number))
-    gc.collect()  # The graph of the SavedModel; see `garbage`.
 
   def load_latest(self, state: Any) -> Checkpoint | None:
     """Loads the newest checkpoint that can be read.

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import gc
 import math
 import pathlib
 import sys
@@ -304,5 +305,6 @@ def _save(
     program.devices.flush()
   notes = {'ledger': ledger.to_json(), 'selection': search.notes()}
   kept.save(checkpoints.Checkpoint(round_number, search.kept(state), notes))
+  gc.collect()  # The graph of the SavedModel; see `garbage`.
   if program.devices is not None:
     program.devices.prune(kept.rounds())
