@@ -5,8 +5,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 
-def linear(start: float) -> tff.learning.models.FunctionalModel:
-  """Returns linear regression of three features, all weights `start` at first."""
+def linear(start: float, num_features: int = 3) -> tff.learning.models.FunctionalModel:
+  """Returns linear regression, all weights of which are `start` at first."""
 
   @tf.function
   def predict(weights, x, training):
@@ -19,11 +19,11 @@ def linear(start: float) -> tff.learning.models.FunctionalModel:
     return tf.reduce_mean(tf.square(output - label))
 
   return tff.learning.models.FunctionalModel(
-    initial_weights=((np.full([3, 1], start, np.float32),), ()),
+    initial_weights=((np.full([num_features, 1], start, np.float32),), ()),
     predict_on_batch_fn=predict,
     loss_fn=loss,
     input_spec=(
-      tf.TensorSpec([None, 3], tf.float32),
+      tf.TensorSpec([None, num_features], tf.float32),
       tf.TensorSpec([None, 1], tf.float32),
     ),
   )

@@ -64,12 +64,11 @@ def read_text(file: pathlib.Path) -> str:
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
   """Reads a JSON object; raises `FileError` if there is none."""
+  text = read_text(file)
   try:
-    content = json.loads(read_text(file))
+    content = json.loads(text)
   # A number of too many digits is a plain ValueError.
   except (ValueError, RecursionError) as error:
-    if isinstance(error, FileError):
-      raise
     raise FileError(f'{file}: not the JSON that a run writes ({error})') from error
   if not isinstance(content, dict):
     raise FileError(f'{file}: not the JSON that a run writes (it is no object)')

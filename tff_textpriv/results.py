@@ -142,8 +142,9 @@ def load(folder: str | pathlib.Path) -> Result:
 def read_rounds(folder: pathlib.Path) -> list[dict[str, float]]:
   """Reads metrics.csv: a map for each round, without the cells that are empty."""
   file = folder / 'metrics.csv'
+  lines = io.StringIO(files.read_text(file), newline='')
   try:
-    rows = list(csv.DictReader(io.StringIO(files.read_text(file), newline='')))
+    rows = list(csv.DictReader(lines))
     rounds = [
       {name: float(value) for name, value in row.items() if value} for row in rows
     ]
@@ -152,8 +153,6 @@ def read_rounds(folder: pathlib.Path) -> list[dict[str, float]]:
     return rounds
   # Too many cells are a list under no name.
   except (ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
-    if isinstance(error, files.FileError):
-      raise
     raise files.FileError(
       f'{file}: not the table that a run writes ({error!r})'
     ) from error

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_federated as tff
+import small_models
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import registry, rr_ldp
@@ -14,33 +13,11 @@ _FEATURES = 40
 _SLOPE = np.linspace(-1, 1, _FEATURES).astype(np.float32)[:, np.newaxis]
 
 
-def _model() -> tff.learning.models.FunctionalModel:
-  """Linear regression."""
-
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return tf.matmul(x, weights[0][0])
-
-  @tf.function
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(output - label))
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=((np.zeros([_FEATURES, 1], np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      tf.TensorSpec([None, _FEATURES], tf.float32),
-      tf.TensorSpec([None, 1], tf.float32),
-    ),
-  )
-
-
 def _build(epsilon=1.0, coordinates_per_client=None, **settings):
   plan = local.LdpPlan(epsilon, _FEATURES, coordinates_per_client)
-  return rr_ldp.build(_model(), registry.RrLdpSettings(**settings), plan, seed=0)
+  return rr_ldp.build(
+    small_models.linear(0, _FEATURES), registry.RrLdpSettings(**settings), plan, seed=0
+  )
 
 
 def _clients(count: int, round_number: int = 1, size: int = 32):

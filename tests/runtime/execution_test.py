@@ -8,6 +8,7 @@ import time
 import numpy as np
 import psutil
 import pytest
+import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -59,27 +60,8 @@ def _total_of_differences_to_the_total(values):
 
 
 def _linear_regression() -> tff.learning.templates.LearningProcess:
-  @tf.function
-  def predict(weights, x, training):
-    del training
-    return tf.matmul(x, weights[0][0])
-
-  @tf.function
-  def loss(output, label, sample_weight=None):
-    del sample_weight
-    return tf.reduce_mean(tf.square(output - label))
-
-  model = tff.learning.models.FunctionalModel(
-    initial_weights=((np.ones([3, 1], np.float32),), ()),
-    predict_on_batch_fn=predict,
-    loss_fn=loss,
-    input_spec=(
-      tf.TensorSpec([None, 3], tf.float32),
-      tf.TensorSpec([None, 1], tf.float32),
-    ),
-  )
   return tff.learning.algorithms.build_weighted_fed_avg(
-    model,
+    small_models.linear(1),
     client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
     server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0, 0.9),
   )

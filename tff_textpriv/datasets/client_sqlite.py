@@ -109,8 +109,8 @@ class SqlClientText(clients.ClientText):
     except (message.DecodeError, TypeError, ValueError) as error:
       raise clients.DataError.in_file(
         self._path,
-        f'row {row} of the table examples cannot be read; expected a serialized tf.train.Example with one UTF-8 '
-        f'string in the feature tokens ({error})',
+        f'row {row} of the table examples cannot be read; expected a serialized '
+        f'tf.train.Example with one UTF-8 string in the feature tokens ({error})',
       ) from error
 
 

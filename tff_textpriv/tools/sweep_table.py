@@ -93,14 +93,12 @@ def read(folder: pathlib.Path, runs: Sequence[sweep_grid.Run]) -> list[Row]:
   file = folder / 'sweep.csv'
   known: dict[str, dict[str, str]] = {}
   if file.exists():
+    lines = io.StringIO(files.read_text(file), newline='')
     try:
-      lines = io.StringIO(files.read_text(file), newline='')
       known = {row['run']: row for row in csv.DictReader(lines)}
       for row in known.values():
         float(row['seconds'] or 0)
     except (KeyError, ValueError, csv.Error) as error:
-      if isinstance(error, files.FileError):
-        raise
       raise files.FileError(
         f'{file}: not the table that a sweep writes ({error!r}); remove it to try again '
         'what failed'
