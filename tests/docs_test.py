@@ -82,9 +82,10 @@ def repository(tmp_path_factory):
   processes = root / 'tff_textpriv' / 'iterative_processes'
   (processes / 'local_adagrad.py').write_text(builder)
   (root / 'tff_textpriv' / 'tasks' / 'notes.py').write_text(task)
+  with (processes / 'algorithm_settings.py').open('a') as all_settings:
+    all_settings.write(f'\n\n{settings}')
   registry = (processes / 'registry.py').read_text()
-  registry = registry.replace('\nALGORITHMS = {', f'\n{settings}\n\nALGORITHMS = {{')
-  registry = registry.replace('for algorithm in (', f'for algorithm in (*{entry},', 1)
+  registry = registry.replace('for algorithm in (', f'for algorithm in ({entry},', 1)
   (processes / 'registry.py').write_text(registry)
   (root / 'notes.json').write_text(json.dumps(_notes()))
   return root

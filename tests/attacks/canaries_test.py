@@ -11,7 +11,7 @@ import small_models
 import tensorflow_federated as tff
 
 from tff_textpriv.attacks import audited_algorithm, canaries
-from tff_textpriv.iterative_processes import registry
+from tff_textpriv.iterative_processes import algorithm_settings, registry
 
 _CANARIES = canaries.Canaries(20, seed=3)
 _PLAN = dataclasses.replace(sample_plan.PLAN, noise_multiplier=0.0)
@@ -27,7 +27,7 @@ def _users():
 
 
 def _build(algorithm, **settings):
-  chosen = registry.DpFedAvgSettings(**settings)
+  chosen = algorithm_settings.DpFedAvgSettings(**settings)
   return algorithm.build(small_models.linear(1.0), chosen, _PLAN, 0), chosen
 
 
@@ -117,6 +117,8 @@ def test_the_batches_of_a_canary_are_as_small_as_their_type_allows():
 
 
 def test_adam_takes_as_many_steps_as_the_bound_is_long():
-  settings = registry.RrLdpSettings(quantization_range=0.0045)
+  settings = algorithm_settings.RrLdpSettings(quantization_range=0.0045)
   assert canaries.Strength.beyond(settings, 0.0045).num_steps == 9
-  assert canaries.Strength.beyond(registry.FedSgdSettings(), 0.1).num_steps == 1
+  assert (
+    canaries.Strength.beyond(algorithm_settings.FedSgdSettings(), 0.1).num_steps == 1
+  )

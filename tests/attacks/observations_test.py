@@ -7,7 +7,11 @@ import pytest
 import tensorflow as tf
 
 from tff_textpriv.attacks import observations
-from tff_textpriv.iterative_processes import classification_model, registry
+from tff_textpriv.iterative_processes import (
+  algorithm_settings,
+  classification_model,
+  registry,
+)
 from tff_textpriv.models import sequence_classifiers
 from tff_textpriv.privacy import local, local_gaussian, plans
 
@@ -45,7 +49,7 @@ def _assert_same(some, others, **kwargs):
 
 
 def test_one_step_of_sgd_sends_the_gradient():
-  settings = registry.FedAvgSettings(client_learning_rate=0.25)
+  settings = algorithm_settings.FedAvgSettings(client_learning_rate=0.25)
   sent = _observe('fed_avg', settings)
   _assert_same(sent.gradients, _true_gradients(), atol=1e-5)
   moved = np.flatnonzero(np.abs(sent.table_gradient).sum(axis=1))
@@ -54,7 +58,7 @@ def test_one_step_of_sgd_sends_the_gradient():
 
 @pytest.mark.parametrize('optimizer', ['adam', 'adamw'])
 def test_the_first_step_of_adam_tells_the_gradient_and_not_only_its_sign(optimizer):
-  settings = registry.FedAvgSettings(
+  settings = algorithm_settings.FedAvgSettings(
     client_optimizer=optimizer, client_learning_rate=0.01
   )
   sent, true = _observe('fed_avg', settings).gradients, _true_gradients()
@@ -65,13 +69,13 @@ def test_the_first_step_of_adam_tells_the_gradient_and_not_only_its_sign(optimiz
 
 
 def test_the_proximal_term_does_not_pull_in_the_first_step():
-  settings = registry.FedProxSettings(client_learning_rate=0.25)
+  settings = algorithm_settings.FedProxSettings(client_learning_rate=0.25)
   sent = _observe('fed_prox', settings).gradients
   _assert_same(sent, _true_gradients(), atol=1e-5)
 
 
 def test_private_vocabularies_send_no_embedding_and_the_gradient_of_the_rest():
-  settings = registry.FedeVocabSettings(
+  settings = algorithm_settings.FedeVocabSettings(
     client_optimizer='sgd', client_learning_rate=0.25, adaptive_updating=False
   )
   sent = _observe('fede_vocab', settings)
@@ -84,7 +88,8 @@ def test_adaptive_updating_changes_what_is_sent():
   chosen = {'client_optimizer': 'sgd', 'client_learning_rate': 0.25}
   with_it, without = (
     _observe(
-      'fede_vocab', registry.FedeVocabSettings(adaptive_updating=adapts, **chosen)
+      'fede_vocab',
+      algorithm_settings.FedeVocabSettings(adaptive_updating=adapts, **chosen),
     ).shared_gradients[0]
     for adapts in (True, False)
   )
@@ -92,7 +97,9 @@ def test_adaptive_updating_changes_what_is_sent():
 
 
 def test_reconstruction_hides_the_rows_of_private_tokens_only():
-  settings = registry.FedReconSettings(client_optimizer='sgd', client_learning_rate=0.2)
+  settings = algorithm_settings.FedReconSettings(
+    client_optimizer='sgd', client_learning_rate=0.2
+  )
   sent = _observe('fed_recon', settings, num_private=3)
   moved = np.flatnonzero(np.abs(sent.table_gradient).sum(axis=1))
   np.testing.assert_array_equal(moved, [3, 7, 9])  # And not 1 and 2.
@@ -116,7 +123,7 @@ def _dp_plan():
 
 
 def test_the_server_of_dp_fed_avg_sees_clipped_updates_and_others_see_noise():
-  settings = registry.DpFedAvgSettings(client_learning_rate=1.0)
+  settings = algorithm_settings.DpFedAvgSettings(client_learning_rate=1.0)
   server = _observe('dp_fed_avg', settings, _dp_plan())
   norm = np.sqrt(sum(np.square(one).sum() for one in server.gradients))
   assert norm == pytest.approx(0.1, rel=1e-4)
@@ -130,7 +137,7 @@ def test_the_server_of_dp_fed_avg_sees_clipped_updates_and_others_see_noise():
 
 def test_attentive_clients_add_their_noise_themselves():
   plan = local_gaussian.LocalGaussianSettings(noise_magnitude=0.5).plan()
-  settings = registry.FedAttSettings(client_learning_rate=1.0)
+  settings = algorithm_settings.FedAttSettings(client_learning_rate=1.0)
   sent = _observe('fed_att', settings, plan).gradients
   noise = np.concatenate(
     [(a - b).ravel() for a, b in zip(sent, _true_gradients(), strict=True)]
@@ -140,7 +147,7 @@ def test_attentive_clients_add_their_noise_themselves():
 
 def test_one_client_s_bits_are_what_the_process_of_rr_ldp_applies(tff_runtime):
   del tff_runtime  # Runs the process.
-  settings = registry.RrLdpSettings()
+  settings = algorithm_settings.RrLdpSettings()
   plan = local.make_plan(local.LocalPrivacySettings(), _MODEL.num_parameters)
   sent = _observe('rr_ldp', settings, plan).gradients
   process = registry.ALGORITHMS['rr_ldp'].build(
@@ -160,7 +167,7 @@ def test_one_client_s_bits_are_what_the_process_of_rr_ldp_applies(tff_runtime):
 
 def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime):
   del tff_runtime  # Runs the process.
-  settings = registry.FedAvgSettings(
+  settings = algorithm_settings.FedAvgSettings(
     client_learning_rate=0.25, server_optimizer='sgd', server_learning_rate=1.0
   )
   batches = [_batch(), _batch(((4, 5, 6), (20, 21, 22)), (1, 1))]
@@ -177,7 +184,10 @@ def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime)
 
 def test_age_moves_the_table_of_a_client():
   client = observations.Client(
-    registry.ALGORITHMS['fede_vocab'], registry.FedeVocabSettings(), None, _MODEL
+    registry.ALGORITHMS['fede_vocab'],
+    algorithm_settings.FedeVocabSettings(),
+    None,
+    _MODEL,
   )
   old = client.age(_WEIGHTS, [_batch()], rounds=3)
   moved = np.flatnonzero(np.abs(old[0] - _WEIGHTS[0]).sum(axis=1))

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tff_textpriv.datasets import labelled, labelled_batching
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   central,
   classification_model,
   optimizers,
@@ -122,7 +123,7 @@ def test_central_training_equals_a_single_client_of_federated_averaging(
 def test_central_training_keeps_the_optimizer_s_state_between_passes(data):
   """Two passes over one batch are two steps of one Adam, not the first step twice."""
   process = registry.ALGORITHMS['central'].build(
-    _model(), registry.CentralSettings(client_learning_rate=0.1), None, seed=0
+    _model(), algorithm_settings.CentralSettings(client_learning_rate=0.1), None, seed=0
   )
   batch = [_batches(data, range(24), 24)]
   first = process.next(process.initialize(), batch).state
@@ -135,12 +136,15 @@ def test_central_training_keeps_the_optimizer_s_state_between_passes(data):
   assert tf.nest.flatten(second.optimizer)
 
 
-@pytest.mark.parametrize('optimizer', registry.CLIENT_OPTIMIZERS)
+@pytest.mark.parametrize('optimizer', algorithm_settings.CLIENT_OPTIMIZERS)
 def test_a_pass_does_not_change_the_form_of_the_state_that_checkpoints_keep(
   data, optimizer
 ):
   process = registry.ALGORITHMS['central'].build(
-    _model(), registry.CentralSettings(client_optimizer=optimizer), None, seed=0
+    _model(),
+    algorithm_settings.CentralSettings(client_optimizer=optimizer),
+    None,
+    seed=0,
   )
   before = process.initialize()
   after = process.next(before, [_batches(data, range(24), 24)]).state

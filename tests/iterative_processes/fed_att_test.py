@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 from noise_check import is_gaussian
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import fed_att, fed_avg, registry
+from tff_textpriv.iterative_processes import algorithm_settings, fed_att, fed_avg
 from tff_textpriv.privacy import local_gaussian
 from tff_textpriv.runtime.execution import execution
 
@@ -68,7 +68,7 @@ def _with_seeds(batches, round_number=1, seed=0):
 @functools.cache
 def _build(plan=_NO_NOISE, features=3, **settings):
   return fed_att.build(
-    _model(features), registry.FedAttSettings(**_RATE | settings), plan
+    _model(features), algorithm_settings.FedAttSettings(**_RATE | settings), plan
   )
 
 
@@ -86,7 +86,7 @@ def _one_round(process, clients):
 
 @functools.cache
 def _fed_avg():
-  settings = registry.FedAvgSettings(
+  settings = algorithm_settings.FedAvgSettings(
     **_RATE, server_optimizer='sgd', server_learning_rate=1.0
   )
   return fed_avg.build(_model(), settings)
@@ -254,7 +254,9 @@ def test_two_workers_train_the_same_model_as_one(tmp_path):
 
 
 def test_layers_are_attended_to_by_default_only_where_the_rule_is_layerwise():
-  assert registry.FedAttSettings(attention='layerwise').granularity == 'layer'
-  assert registry.FedAttSettings(attention='exact').granularity == 'model'
-  chosen = registry.FedAttSettings(attention='exact', attention_granularity='layer')
+  assert algorithm_settings.FedAttSettings(attention='layerwise').granularity == 'layer'
+  assert algorithm_settings.FedAttSettings(attention='exact').granularity == 'model'
+  chosen = algorithm_settings.FedAttSettings(
+    attention='exact', attention_granularity='layer'
+  )
   assert chosen.granularity == 'layer'

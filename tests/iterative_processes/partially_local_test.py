@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   classification_model,
   communication,
   device_state,
@@ -128,7 +129,7 @@ def _sgd(model, weights, batches, which, rate=0.5):
 def test_a_round_is_adaptation_then_training_of_everything_by_hand(
   tff_runtime, model, tmp_path, adapts
 ):
-  settings = registry.FedeVocabSettings(adaptive_updating=adapts, **_SGD)
+  settings = algorithm_settings.FedeVocabSettings(adaptive_updating=adapts, **_SGD)
   run = _Run(fede_vocab, settings, model, tmp_path)
   sizes = {'ann': 1, 'bob': 3}
   run.round(batches=lambda user: _batches(user, size=sizes[user]))
@@ -151,7 +152,7 @@ def test_a_round_is_adaptation_then_training_of_everything_by_hand(
 def test_a_user_that_was_away_comes_back_with_its_own_table(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(fede_vocab, registry.FedeVocabSettings(), model, tmp_path)
+  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(), model, tmp_path)
   run.round()
   bobs = run.leaves('bob')[0].numpy()
   for _ in range(2):
@@ -165,7 +166,7 @@ def test_the_optimizer_of_the_local_part_goes_on_where_it_was(
   tff_runtime, model, tmp_path
 ):
   """Two batches a round: after three rounds Adam has taken six steps."""
-  settings = registry.FedeVocabSettings(adaptive_updating=False)
+  settings = algorithm_settings.FedeVocabSettings(adaptive_updating=False)
   run = _Run(fede_vocab, settings, model, tmp_path)
   for _ in range(3):
     run.round(users=['ann'])
@@ -177,7 +178,7 @@ def test_the_optimizer_of_the_local_part_goes_on_where_it_was(
 
 
 def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):
-  process = fede_vocab.build(model, registry.FedeVocabSettings())
+  process = fede_vocab.build(model, algorithm_settings.FedeVocabSettings())
   server_types = [
     process.initialize.type_signature.result,
     process.next.type_signature.parameter[0],
@@ -191,7 +192,7 @@ def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):
   # Nothing comes back from clients but sums at the server.
   assert '@CLIENTS' not in str(process.next.type_signature.result)
   # The same look at federated averaging does find its table.
-  averaging = fed_avg.build(_full_model(), registry.FedAvgSettings())
+  averaging = fed_avg.build(_full_model(), algorithm_settings.FedAvgSettings())
   assert _table_like(averaging.next.type_signature.result)
 
 
@@ -260,7 +261,7 @@ def _rows_in(content, table):
 def test_the_server_receives_no_embedding_row(tff_runtime, model, tmp_path):
   run = _Run(
     fede_vocab,
-    registry.FedeVocabSettings(),
+    algorithm_settings.FedeVocabSettings(),
     model,
     tmp_path,
     aggregator=_CollectingMean(),
@@ -287,7 +288,7 @@ def test_the_server_receives_no_embedding_row(tff_runtime, model, tmp_path):
 def test_diverged_training_changes_nothing_and_is_not_counted(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(fede_vocab, registry.FedeVocabSettings(**_SGD), model, tmp_path)
+  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(**_SGD), model, tmp_path)
 
   def set_up(user):
     table = _tables()[user]
@@ -308,14 +309,14 @@ def test_diverged_training_changes_nothing_and_is_not_counted(
 
 
 def test_an_empty_cohort_leaves_the_model_as_it_is(tff_runtime, model, tmp_path):
-  run = _Run(fede_vocab, registry.FedeVocabSettings(), model, tmp_path)
+  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(), model, tmp_path)
   run.round(users=[])
   for ours, before in zip(run.shared, model.initial_weights[0][1:], strict=True):
     np.testing.assert_allclose(ours, before)
 
 
 def test_the_step_size_falls_to_zero_in_a_line(tff_runtime, model, tmp_path):
-  settings = registry.FedeVocabSettings(
+  settings = algorithm_settings.FedeVocabSettings(
     adaptive_updating=False, client_decay_rounds=2, **_SGD
   )
   run = _Run(fede_vocab, settings, model, tmp_path)
@@ -329,7 +330,7 @@ def test_the_step_size_falls_to_zero_in_a_line(tff_runtime, model, tmp_path):
 def test_local_only_sends_nothing_and_equals_training_alone(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(local_only, registry.LocalOnlySettings(**_SGD), model, tmp_path)
+  run = _Run(local_only, algorithm_settings.LocalOnlySettings(**_SGD), model, tmp_path)
   assert run.shared == ()
   assert communication.per_client(run.process) == (0, 0)
   weights = [_tables()['ann'], *model.initial_weights[0][1:]]
@@ -345,7 +346,7 @@ def test_local_only_sends_nothing_and_equals_training_alone(
 def test_lg_fedavg_shares_the_output_layer_and_interpolates_it(
   tff_runtime, model, tmp_path, share
 ):
-  settings = registry.LgFedAvgSettings(interpolation=share, **_SGD)
+  settings = algorithm_settings.LgFedAvgSettings(interpolation=share, **_SGD)
   run = _Run(lg_fedavg, settings, model, tmp_path)
   assert [w.shape for w in run.shared] == [(2 * _UNITS, 1), (1,)]
   run.round()
@@ -370,13 +371,13 @@ def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
   runs = [
     _Run(
       lg_fedavg,
-      registry.LgFedAvgSettings(local_layers='embedding'),
+      algorithm_settings.LgFedAvgSettings(local_layers='embedding'),
       model,
       tmp_path / 'a',
     ),
     _Run(
       fede_vocab,
-      registry.FedeVocabSettings(adaptive_updating=False),
+      algorithm_settings.FedeVocabSettings(adaptive_updating=False),
       model,
       tmp_path / 'b',
     ),
@@ -432,9 +433,11 @@ def _local_round(device, local, shared, batches):
 
 def test_communication_is_that_of_the_shared_weights(model):
   """4 bytes a weight, down and up; the table of 9 words is what makes the difference."""
-  ours = communication.per_client(fede_vocab.build(model, registry.FedeVocabSettings()))
+  ours = communication.per_client(
+    fede_vocab.build(model, algorithm_settings.FedeVocabSettings())
+  )
   theirs = communication.per_client(
-    fed_avg.build(_full_model(), registry.FedAvgSettings())
+    fed_avg.build(_full_model(), algorithm_settings.FedAvgSettings())
   )
   shared = 4 * sum(weight.size for weight in model.initial_weights[0][1:])
   assert ours == (shared, shared)
@@ -443,7 +446,7 @@ def test_communication_is_that_of_the_shared_weights(model):
 
 def test_adamw_and_the_schedule_are_also_those_of_federated_averaging(tff_runtime):
   """AdamW's first step is the step size (and the decay) for each weight that moves."""
-  settings = registry.FedAvgSettings(
+  settings = algorithm_settings.FedAvgSettings(
     client_optimizer='adamw',
     client_learning_rate=0.1,
     client_weight_decay=0.5,
@@ -468,7 +471,7 @@ def test_adamw_and_the_schedule_are_also_those_of_federated_averaging(tff_runtim
 
 def test_predictions_are_of_the_assembled_model(model):
   """What `Device.assemble` puts together is the whole model, table first."""
-  device = fede_vocab.make_device(model, registry.FedeVocabSettings())
+  device = fede_vocab.make_device(model, algorithm_settings.FedeVocabSettings())
   state = device.first_state([_tables()['ann']])
   leaves = device_state.unpack(tf.constant(state), device.specs)
   shared = tuple(map(tf.constant, model.initial_weights[0][1:]))

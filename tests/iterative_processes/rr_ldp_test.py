@@ -5,7 +5,7 @@ import pytest
 import small_models
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import registry, rr_ldp
+from tff_textpriv.iterative_processes import algorithm_settings, registry, rr_ldp
 from tff_textpriv.privacy import local
 from tff_textpriv.runtime.execution import execution
 
@@ -16,7 +16,10 @@ _SLOPE = np.linspace(-1, 1, _FEATURES).astype(np.float32)[:, np.newaxis]
 def _build(epsilon=1.0, coordinates_per_client=None, **settings):
   plan = local.LdpPlan(epsilon, _FEATURES, coordinates_per_client)
   return rr_ldp.build(
-    small_models.linear(0, _FEATURES), registry.RrLdpSettings(**settings), plan, seed=0
+    small_models.linear(0, _FEATURES),
+    algorithm_settings.RrLdpSettings(**settings),
+    plan,
+    seed=0,
   )
 
 
@@ -39,7 +42,7 @@ def _train(process, count: int, rounds: int = 1, **arguments) -> np.ndarray:
 
 
 def test_the_defaults_are_the_papers():
-  settings = registry.RrLdpSettings()
+  settings = algorithm_settings.RrLdpSettings()
   assert (settings.client_optimizer, settings.client_learning_rate) == ('adam', 0.001)
   assert (settings.server_optimizer, settings.server_learning_rate) == ('sgd', 1.0)
   assert (settings.quantization_range, settings.client_weighting) == (None, 'examples')

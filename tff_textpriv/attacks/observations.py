@@ -19,6 +19,7 @@ from tff_textpriv.aggregators import bit_reports, dp_mean, local_gaussian
 from tff_textpriv.attacks import targets
 from tff_textpriv.datasets import labelled_batching
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   classification_model,
   fed_prox,
   local_training,
@@ -265,7 +266,7 @@ def _read_bits(
   update: list[tf.Tensor],
   seed: tf.Tensor,
   plan: Any,
-  settings: registry.RrLdpSettings,
+  settings: algorithm_settings.RrLdpSettings,
 ) -> list[tf.Tensor]:
   """Sends an update as randomized bits, and reads these as unbiased estimates."""
   bound = settings.quantization_range or settings.client_learning_rate

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import sound_updates
-from tff_textpriv.iterative_processes import optimizers, registry
+from tff_textpriv.iterative_processes import algorithm_settings, optimizers
 
 
 class CentralState(NamedTuple):
@@ -128,7 +128,7 @@ class CentralProcess:
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.CentralSettings,
+  settings: algorithm_settings.CentralSettings,
   plan: None = None,
   seed: int = 0,
 ) -> CentralProcess:

@@ -3,13 +3,13 @@
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import dp_mean
-from tff_textpriv.iterative_processes import optimizers, registry
+from tff_textpriv.iterative_processes import algorithm_settings, optimizers
 from tff_textpriv.privacy import plans
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.DpFedAvgSettings,
+  settings: algorithm_settings.DpFedAvgSettings,
   plan: plans.CentralDpPlan,
   seed: int,
 ) -> tff.learning.templates.LearningProcess:

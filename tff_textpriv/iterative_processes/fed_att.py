@@ -9,13 +9,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import attentive, local_gaussian
-from tff_textpriv.iterative_processes import optimizers, registry, seeded_client_work
+from tff_textpriv.iterative_processes import (
+  algorithm_settings,
+  optimizers,
+  seeded_client_work,
+)
 from tff_textpriv.privacy import local_gaussian as privacy
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedAttSettings,
+  settings: algorithm_settings.FedAttSettings,
   plan: privacy.LocalGaussianPlan,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -43,7 +47,7 @@ def build(
 
 def _client_work(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedAttSettings,
+  settings: algorithm_settings.FedAttSettings,
   plan: privacy.LocalGaussianPlan,
 ) -> tff.learning.templates.ClientWorkProcess:
   """Makes local training whose update is randomized and ready for attention."""

@@ -5,8 +5,8 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   optimizers,
-  registry,
   scheduled_work,
   seeded_client_work,
 )
@@ -14,7 +14,7 @@ from tff_textpriv.iterative_processes import (
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedAvgSettings,
+  settings: algorithm_settings.FedAvgSettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -25,7 +25,7 @@ def build(
 
 def averaging(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedAvgSettings,
+  settings: algorithm_settings.FedAvgSettings,
   client_optimizer: tff.learning.optimizers.Optimizer,
 ) -> tff.learning.templates.LearningProcess:
   """Builds federated averaging: TFF's own, unless the clients' step size falls.
@@ -67,7 +67,9 @@ def averaging(
   )
 
 
-def client_weighting(settings: registry.MeanSettings) -> tff.learning.ClientWeighting:
+def client_weighting(
+  settings: algorithm_settings.MeanSettings,
+) -> tff.learning.ClientWeighting:
   """Reads `--client_weighting`."""
   if settings.client_weighting == 'uniform':
     return tff.learning.ClientWeighting.UNIFORM

@@ -10,12 +10,16 @@ import collections
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import fed_avg, optimizers, registry
+from tff_textpriv.iterative_processes import (
+  algorithm_settings,
+  fed_avg,
+  optimizers,
+)
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedProxSettings,
+  settings: algorithm_settings.FedProxSettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -24,7 +28,9 @@ def build(
   return fed_avg.averaging(model, settings, client_optimizer(settings))
 
 
-def client_optimizer(settings: registry.FedProxSettings) -> 'ProximalOptimizer':
+def client_optimizer(
+  settings: algorithm_settings.FedProxSettings,
+) -> 'ProximalOptimizer':
   """Makes the optimizer of local training."""
   return ProximalOptimizer(
     optimizers.client_optimizer(settings), settings.proximal_strength

@@ -12,17 +12,17 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   local_training,
   optimizers,
   partially_local,
-  registry,
 )
 from tff_textpriv.models import classifiers
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedReconSettings,
+  settings: algorithm_settings.FedReconSettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -45,7 +45,8 @@ def build(
 
 
 def make_device(
-  model: tff.learning.models.FunctionalModel, settings: registry.FedReconSettings
+  model: tff.learning.models.FunctionalModel,
+  settings: algorithm_settings.FedReconSettings,
 ) -> partially_local.Device:
   """Describes what a user does in a round, for the evaluation of users' models."""
   return partially_local.Device(

@@ -3,12 +3,12 @@
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import sound_updates
-from tff_textpriv.iterative_processes import optimizers, registry
+from tff_textpriv.iterative_processes import algorithm_settings, optimizers
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedSgdSettings,
+  settings: algorithm_settings.FedSgdSettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:

@@ -9,16 +9,16 @@ Classification (2022), Algorithm 1.
 import tensorflow_federated as tff
 
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   local_training,
   optimizers,
   partially_local,
-  registry,
 )
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.FedeVocabSettings,
+  settings: algorithm_settings.FedeVocabSettings,
   plan: None = None,
   seed: int = 0,
   aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
@@ -34,7 +34,8 @@ def build(
 
 
 def make_device(
-  model: tff.learning.models.FunctionalModel, settings: registry.FedeVocabSettings
+  model: tff.learning.models.FunctionalModel,
+  settings: algorithm_settings.FedeVocabSettings,
 ) -> partially_local.Device:
   """Describes a device: the first weight, the table, is its own."""
   return partially_local.Device(

@@ -9,17 +9,17 @@ Locally, Act Globally (2020).
 import tensorflow_federated as tff
 
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   local_training,
   optimizers,
   partially_local,
-  registry,
 )
 from tff_textpriv.models import sequence_classifiers
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.LgFedAvgSettings,
+  settings: algorithm_settings.LgFedAvgSettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -29,7 +29,8 @@ def build(
 
 
 def make_device(
-  model: tff.learning.models.FunctionalModel, settings: registry.LgFedAvgSettings
+  model: tff.learning.models.FunctionalModel,
+  settings: algorithm_settings.LgFedAvgSettings,
 ) -> partially_local.Device:
   """Describes a device: the table and perhaps the layers above it are its own."""
   num_local = 1

@@ -6,16 +6,16 @@ The reference that says what a federation is worth.
 import tensorflow_federated as tff
 
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   local_training,
   optimizers,
   partially_local,
-  registry,
 )
 
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.LocalOnlySettings,
+  settings: algorithm_settings.LocalOnlySettings,
   plan: None = None,
   seed: int = 0,
 ) -> tff.learning.templates.LearningProcess:
@@ -25,7 +25,8 @@ def build(
 
 
 def make_device(
-  model: tff.learning.models.FunctionalModel, settings: registry.LocalOnlySettings
+  model: tff.learning.models.FunctionalModel,
+  settings: algorithm_settings.LocalOnlySettings,
 ) -> partially_local.Device:
   """Describes a device: all weights are its own."""
   return partially_local.Device(

@@ -5,11 +5,12 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import registry
+from tff_textpriv.iterative_processes import algorithm_settings
 
 
 def client_optimizer(
-  settings: registry.LocalTrainingSettings | registry.CentralSettings,
+  settings: algorithm_settings.LocalTrainingSettings
+  | algorithm_settings.CentralSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of local training."""
   learning_rate = settings.client_learning_rate
@@ -25,7 +26,7 @@ def client_optimizer(
 
 
 def server_optimizer(
-  settings: registry.ServerSettings,
+  settings: algorithm_settings.ServerSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of the server step."""
   step = settings.server_learning_rate

@@ -15,10 +15,10 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import sound_updates
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   device_state,
   local_training,
   optimizers,
-  registry,
   scheduled_work,
 )
 
@@ -105,7 +105,7 @@ class Device:
 def build(
   model: tff.learning.models.FunctionalModel,
   device: Device,
-  settings: registry.PersonalSettings,
+  settings: algorithm_settings.PersonalSettings,
   aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process.

@@ -4,9 +4,9 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import bit_randomized_response
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   fed_avg,
   optimizers,
-  registry,
   seeded_client_work,
 )
 from tff_textpriv.privacy import local
@@ -14,7 +14,7 @@ from tff_textpriv.privacy import local
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.RrLdpSettings,
+  settings: algorithm_settings.RrLdpSettings,
   plan: local.LdpPlan,
   seed: int,
 ) -> tff.learning.templates.LearningProcess:
@@ -38,7 +38,7 @@ def build(
 
 
 def _aggregator(
-  settings: registry.RrLdpSettings, plan: local.LdpPlan
+  settings: algorithm_settings.RrLdpSettings, plan: local.LdpPlan
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Makes the mean of randomized bits that the settings ask for."""
   bound = settings.quantization_range or settings.client_learning_rate

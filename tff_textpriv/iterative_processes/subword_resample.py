@@ -7,7 +7,7 @@ from typing import Any
 import scipy.sparse
 import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import dp_fed_avg, registry
+from tff_textpriv.iterative_processes import algorithm_settings, dp_fed_avg
 from tff_textpriv.models import language_models
 from tff_textpriv.privacy import plans
 from tff_textpriv.text import remap
@@ -15,7 +15,7 @@ from tff_textpriv.text import remap
 
 def build(
   model: tff.learning.models.FunctionalModel,
-  settings: registry.SubwordResampleSettings,
+  settings: algorithm_settings.SubwordResampleSettings,
   plan: plans.CentralDpPlan,
   seed: int,
 ) -> tff.learning.templates.LearningProcess:

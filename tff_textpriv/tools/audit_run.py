@@ -10,7 +10,6 @@ import numpy as np
 
 from tff_textpriv.attacks import audited_algorithm, canary_words
 from tff_textpriv.attacks import canaries as canaries_lib
-from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import count_mean_sketch, local, local_gaussian
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import execution
@@ -33,7 +32,7 @@ class AuditedRun:
       canaries: Who is added to its users.
     """
     algorithm_settings = chosen.algorithm_settings
-    if isinstance(algorithm_settings, registry.FedAttSettings):
+    if isinstance(algorithm_settings, algorithm_settings.FedAttSettings):
       # What users send does not depend on how the server weighs it, and the mean of one
       # report is the report.
       algorithm_settings = dataclasses.replace(algorithm_settings, attention='uniform')

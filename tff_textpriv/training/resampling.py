@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_textpriv import files
-from tff_textpriv.iterative_processes import registry, subword_resample
+from tff_textpriv.iterative_processes import algorithm_settings, subword_resample
 from tff_textpriv.models import sampling
 from tff_textpriv.text import remap, statistics, subword
 from tff_textpriv.training import tokenizer_sources, workbench
@@ -21,7 +21,7 @@ from tff_textpriv.training import tokenizer_sources, workbench
 def learn_tokenizer(
   bench: workbench.Workbench,
   weights: Sequence[np.ndarray],
-  settings: registry.SubwordResampleSettings,
+  settings: algorithm_settings.SubwordResampleSettings,
   *,
   index: int,
   vocab_size: int,

@@ -14,13 +14,13 @@ from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching
 from tff_textpriv.iterative_processes import (
+  algorithm_settings,
   classification_model,
   device_state,
   fed_prox,
   local_training,
   optimizers,
   partially_local,
-  registry,
 )
 from tff_textpriv.models import classifiers, encoders, sequence_classifiers
 from tff_textpriv.models import usage as usage_lib
@@ -124,7 +124,7 @@ class TokenWorkbench:
       for name, group in groups.items()
     }
     self._device = _make_device(chosen, self.functional)
-    self._trains_users = isinstance(settings, registry.LocalTrainingSettings)
+    self._trains_users = isinstance(settings, algorithm_settings.LocalTrainingSettings)
     self._evaluator = user_evaluation.UserEvaluator(self.model, self._device)
     self._lookup = functools.lru_cache(_CACHED_LOOKUPS)(self._make_lookup)
     self.devices = self._open_store(folder) if self._has_own else None
@@ -299,7 +299,7 @@ class TokenWorkbench:
 
   def _set_up(self, user: str) -> dict[str, bytes]:
     """Makes what a user's device keeps from the start."""
-    settings: registry.PersonalSettings = self._chosen.algorithm_settings
+    settings: algorithm_settings.PersonalSettings = self._chosen.algorithm_settings
     train = self._examples['train']
     vocabulary = tokens.most_frequent(
       train.ids,
@@ -356,9 +356,9 @@ def _make_device(chosen: experiment.Experiment, functional: Any) -> Any:
   settings = chosen.algorithm_settings
   if chosen.algorithm.local_part:
     return chosen.algorithm.make_device(functional, settings)
-  if isinstance(settings, registry.FedProxSettings):
+  if isinstance(settings, algorithm_settings.FedProxSettings):
     optimizer = fed_prox.client_optimizer(settings)
-  elif isinstance(settings, registry.LocalTrainingSettings):
+  elif isinstance(settings, algorithm_settings.LocalTrainingSettings):
     optimizer = optimizers.client_optimizer(settings)
   else:  # Users have one gradient to give, or nothing, and are not trained.
     optimizer = tff.learning.optimizers.build_sgdm(1.0)
