@@ -14,7 +14,7 @@ import pytest
 import tff_textpriv
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.privacy import card
+from tff_textpriv.privacy import card_page
 from tff_textpriv.tasks import base, imdb
 from tff_textpriv.training import output, program
 
@@ -55,7 +55,7 @@ def test_a_result_has_figures_rounds_card_and_model(result):
   assert 0 <= result.metrics['test_auc'] <= 1
   assert result.curve('auc')[0] == [1, 2]
   assert result.privacy_card['epsilon'] == result.metrics['epsilon'] > 0
-  assert result.privacy_card.markdown == card.render_markdown(result.privacy_card)
+  assert result.privacy_card.markdown == card_page.render(result.privacy_card)
   ids = np.array([[3, 7, 50, 50]], np.int32)
   assert result.model(ids).shape[0] == 1
 

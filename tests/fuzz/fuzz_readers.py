@@ -470,13 +470,13 @@ def _flag_file(folder: pathlib.Path) -> None:
 
 
 def _ledger() -> Mapping[str, Content]:
-  from tff_textpriv.privacy import ledger, mechanism
+  from tff_textpriv.privacy import ledger, ledger_entries, mechanism
 
   made = ledger.Ledger(1e-6, rounds_by_user={'ann': 3})
   made.charge_local('words', 'a sentence', 1.0)
   made.charge_post_processing('tokenizer', 'made of public text')
   made.entries += (
-    ledger.Entry(
+    ledger_entries.Entry(
       'central',
       'rounds',
       'noise',

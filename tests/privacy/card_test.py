@@ -8,6 +8,7 @@ import pytest
 from sample_plan import PLAN
 
 from tff_textpriv.privacy import card as card_lib
+from tff_textpriv.privacy import card_page
 from tff_textpriv.privacy.central import AdaptiveClipping
 from tff_textpriv.privacy.ledger import Ledger
 
@@ -20,7 +21,7 @@ def card_and_page(plan, rounds=3, ledger=None, **facts):
   card = card_lib.privacy_card(
     ledger, plan, task='stackoverflow', algo='dp_fed_avg', facts=facts
   )
-  return card, card_lib.render_markdown(card), ledger
+  return card, card_page.render(card), ledger
 
 
 def test_a_private_run_has_its_figure_and_both_accountants():

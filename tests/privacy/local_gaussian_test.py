@@ -7,7 +7,7 @@ import re
 import pytest
 from scipy import stats
 
-from tff_textpriv.privacy import card, ledger
+from tff_textpriv.privacy import card, card_page, ledger
 from tff_textpriv.privacy.local_gaussian import LocalGaussianSettings
 
 _PRIVATE = LocalGaussianSettings(
@@ -25,7 +25,7 @@ def _charged(settings, rounds):
 
 def _card(plan, spent):
   made = card.privacy_card(spent, plan, task='ptb', algo='fed_att', facts={})
-  return made, card.render_markdown(json.loads(json.dumps(made)))
+  return made, card_page.render(json.loads(json.dumps(made)))
 
 
 def _delta_of_gaussian(epsilon: float, sensitivity_over_noise: float) -> float:

@@ -6,7 +6,14 @@ import json
 import pytest
 
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.privacy import card, ledger, local, mechanism
+from tff_textpriv.privacy import (
+  card,
+  card_page,
+  ledger,
+  ledger_entries,
+  local,
+  mechanism,
+)
 
 _PLAN = local.LdpPlan(epsilon=1.0, num_coordinates=5001, coordinates_per_client=20)
 
@@ -38,7 +45,7 @@ def test_a_user_pays_for_the_rounds_that_the_user_took_part_in():
   assert spent.epsilon() == _PLAN.reports.composed_epsilon(3, 1e-6)
   assert spent.epsilon() < _PLAN.reports.composed_epsilon(5, 1e-6)
   (entry,) = spent.entries
-  assert (entry.kind, entry.count) == (ledger.LOCAL, 3)
+  assert (entry.kind, entry.count) == (ledger_entries.LOCAL, 3)
 
 
 def test_the_ledger_of_reports_survives_a_restart():
@@ -95,7 +102,7 @@ def test_the_headline_is_the_figure_of_all_bits_and_not_of_one():
   assert made['headline'].startswith('(320.818, 1e-06)-local differential privacy')
   assert made['formal_guarantee'] and not made['reasons']
   assert made['plan']['by_user'][-1]['pure'] == 500
-  page = card.render_markdown(made)
+  page = card_page.render(made)
   for line in (
     '| one bit | 1 | 1.000 | 1.000 |',
     '| one coordinate, 25 rounds | 25 | 25.000 | 24.998 |',
@@ -120,7 +127,7 @@ def test_a_comparison_claims_nothing():
 def test_a_card_before_the_first_round_has_spent_nothing():
   made = _card(_PLAN, _ledger())
   assert made['plan']['by_user'] == []
-  card.render_markdown(made)
+  card_page.render(made)
 
 
 def test_the_warning_names_what_one_round_costs():

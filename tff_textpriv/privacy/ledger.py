@@ -10,68 +10,12 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import dp_accounting
-
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import calibration, ledger_entries
 from tff_textpriv.privacy.central import CentralDpPlan
+from tff_textpriv.privacy.ledger_entries import Entry
 from tff_textpriv.privacy.local import LdpPlan, Reports
 from tff_textpriv.privacy.local_gaussian import LocalGaussianPlan
 from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
-
-CENTRAL = 'central'
-LOCAL = 'local'
-POST_PROCESSING = 'post_processing'
-NO_GUARANTEE = 'no_guarantee'
-_KINDS = (CENTRAL, LOCAL, POST_PROCESSING, NO_GUARANTEE)
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-  """Something that was released, `count` times.
-
-  Attributes:
-    kind: 'central' (rounds of `mechanism`), 'local' (reports that users
-      randomized themselves), 'post_processing' (costs nothing) or 'no_guarantee'.
-    name: A short name, such as 'training rounds'.
-    description: A sentence about it.
-    count: How many times it happened.
-    mechanism: The mechanism of a central entry, or of a local one whose rounds are
-      composed by the accountant; `count` is then as for `reports`.
-    epsilon: Cost per time of a local entry that is added to the rest.
-    delta: Delta per time of a local entry.
-    reports: The randomized bits of a local entry that is composed; `count` is then the
-      number of rounds of the user who took part most often.
-    group: Which users it was about; empty for all. Users belong to one group at
-      most, so that groups do not add up: the ledger's figure is that of the group
-      that spent most.
-  """
-
-  kind: str
-  name: str
-  description: str
-  count: int = 1
-  mechanism: SampledGaussian | None = None
-  epsilon: float = 0.0
-  delta: float = 0.0
-  reports: Reports | None = None
-  group: str = ''
-
-  def __post_init__(self) -> None:
-    has_mechanism = self.mechanism is not None
-    allowed = {CENTRAL: has_mechanism, LOCAL: not (has_mechanism and self.reports)}
-    numbers = (self.count, self.epsilon, self.delta)
-    if (
-      self.kind not in _KINDS
-      or not allowed.get(self.kind, not has_mechanism)
-      or not isinstance(self.count, int)
-      or not all(isinstance(n, int | float) and 0 <= n < math.inf for n in numbers)
-    ):
-      raise PrivacyError(f'not a ledger entry: {self}')
-
-  @property
-  def is_by_user(self) -> bool:
-    """Whether it counts the rounds of the user who took part most often."""
-    return self.kind == LOCAL and (self.reports or self.mechanism) is not None
 
 
 @dataclasses.dataclass
@@ -157,7 +101,14 @@ class Ledger:
         "is left of the ledger's delta"
       )
     self._add(
-      Entry(LOCAL, name, description, epsilon=epsilon, delta=delta, group=group)
+      Entry(
+        ledger_entries.LOCAL,
+        name,
+        description,
+        epsilon=epsilon,
+        delta=delta,
+        group=group,
+      )
     )
 
   def charge_reports(
@@ -187,7 +138,7 @@ class Ledger:
     self._check_delta(plan.delta)
     if plan.no_guarantee_reason is not None:
       self.note_no_guarantee(name, plan.no_guarantee_reason)
-    entry = self._report_entry(plan, name, group)
+    entry = ledger_entries.of_report(plan, name, group)
     if entry is None:
       return
     charged = [other for other in self.entries if other.is_by_user]
@@ -202,11 +153,11 @@ class Ledger:
 
   def charge_post_processing(self, name: str, description: str) -> None:
     """Records work on what was already released, which costs nothing."""
-    self._add(Entry(POST_PROCESSING, name, description))
+    self._add(Entry(ledger_entries.POST_PROCESSING, name, description))
 
   def note_no_guarantee(self, name: str, why: str) -> None:
     """Records a release without any guarantee: now the whole ledger has none."""
-    entry = Entry(NO_GUARANTEE, name, why)
+    entry = Entry(ledger_entries.NO_GUARANTEE, name, why)
     if entry not in self.entries:
       self.entries += (entry,)
 
@@ -216,12 +167,12 @@ class Ledger:
     return tuple(
       f'{entry.name}: {entry.description}'
       for entry in self.entries
-      if entry.kind == NO_GUARANTEE
+      if entry.kind == ledger_entries.NO_GUARANTEE
     )
 
   def supports(self, accountant: str) -> bool:
     """Tells whether `accountant` can account all entries."""
-    event, relation = _composition(self.entries)
+    event, relation = ledger_entries.composition(self.entries)
     return calibration.supports(event, relation, accountant)
 
   def epsilon(self, accountant: str | None = None) -> float:
@@ -236,14 +187,18 @@ class Ledger:
     """
     if self.no_guarantee_reasons:
       return math.inf
-    return self._spent(self.entries, accountant or self.accountant)
+    return ledger_entries.spent(
+      self.entries, self._central_delta(), accountant or self.accountant
+    )
 
   def epsilon_after_next_round(self, plan: CentralDpPlan, group: str = '') -> float:
     """Returns what `epsilon` would be after one more round of `plan`."""
     if self.no_guarantee_reasons or plan.no_guarantee_reason is not None:
       return math.inf
     entry = self._round_entry(plan, '', group)
-    return self._spent((*self.entries, entry), self.accountant)
+    return ledger_entries.spent(
+      (*self.entries, entry), self._central_delta(), self.accountant
+    )
 
   def would_exceed(self, plan: CentralDpPlan, group: str = '') -> bool:
     """Tells whether one more round of `plan` would exceed its budget.
@@ -258,7 +213,11 @@ class Ledger:
     if plan.budget_epsilon is None:
       return False
     entry = self._round_entry(plan, '', group)
-    theirs = [e for e in self.entries if e.kind == CENTRAL and e.group in ('', group)]
+    theirs = [
+      e
+      for e in self.entries
+      if e.kind == ledger_entries.CENTRAL and e.group in ('', group)
+    ]
     rounds = [e.count for e in theirs if e.mechanism == plan.mechanism]
     others = tuple(e for e in theirs if e.mechanism != plan.mechanism)
     wanted = sum(rounds) + 1
@@ -269,7 +228,8 @@ class Ledger:
         max(wanted, plan.rounds) if exceeds == math.inf else int(fits + exceeds) // 2
       )
       trial = (*others, dataclasses.replace(entry, count=probe))
-      if self._spent(trial, self.accountant) > plan.budget_epsilon:
+      cost = ledger_entries.spent(trial, self._central_delta(), self.accountant)
+      if cost > plan.budget_epsilon:
         exceeds = probe
       else:
         fits = probe
@@ -327,29 +287,7 @@ class Ledger:
           f'{entry.mechanism.sampling} ones: {plan.neighbouring_relation.name} and '
           f'{entry.mechanism.neighbouring_relation.name} are different promises'
         )
-    description = (
-      f'Gaussian noise on the sum over a {plan.sampling} cohort of '
-      f'{plan.cohort:,} of {plan.population:,} users, '
-      f'noise multiplier {plan.noise_multiplier:.4g}'
-    )
-    return Entry(CENTRAL, name, description, mechanism=plan.mechanism, group=group)
-
-  @staticmethod
-  def _report_entry(
-    plan: LdpPlan | LocalGaussianPlan, name: str, group: str
-  ) -> Entry | None:
-    """Returns the entry of one report; `None` if it has no mechanism to account."""
-    if isinstance(plan, LocalGaussianPlan):
-      if plan.mechanism.noise_multiplier == 0:
-        return None
-      return Entry(
-        LOCAL, name, plan.report_description, mechanism=plan.mechanism, group=group
-      )
-    description = (
-      f'{plan.num_reported:,} of {plan.num_coordinates:,} coordinates, one bit each of '
-      f'local epsilon {plan.epsilon:g}; times: rounds of the user with most rounds'
-    )
-    return Entry(LOCAL, name, description, reports=plan.reports, group=group)
+    return ledger_entries.of_round(plan, name, group)
 
   def _check_delta(self, delta: float) -> None:
     if delta != self.delta:
@@ -370,45 +308,3 @@ class Ledger:
   def _central_delta(self) -> float:
     """Returns what local entries leave of delta."""
     return self.delta - sum(entry.count * entry.delta for entry in self.entries)
-
-  def _spent(self, entries: tuple[Entry, ...], accountant: str) -> float:
-    """Returns the epsilon of `entries`, whatever was noted beside them."""
-    groups = {entry.group for entry in entries if entry.group} or {''}
-    return max(
-      self._spent_on(
-        tuple(entry for entry in entries if entry.group in ('', group)), accountant
-      )
-      for group in groups
-    )
-
-  def _spent_on(self, entries: tuple[Entry, ...], accountant: str) -> float:
-    """Returns the epsilon of entries that are all about the same users."""
-    bits = [(entry.reports, entry.count) for entry in entries if entry.reports]
-    has_central = any(entry.mechanism is not None for entry in entries)
-    # What is composed with a delta of its own gets an equal share of it.
-    delta = self._central_delta() / max(1, len(bits) + has_central)
-    event, relation = _composition(entries)
-    return (
-      calibration.epsilon(event, delta, relation, accountant)
-      + sum(reports.composed_epsilon(rounds, delta) for reports, rounds in bits)
-      + sum(entry.count * entry.epsilon for entry in entries)
-    )
-
-
-def _composition(
-  entries: tuple[Entry, ...],
-) -> tuple[dp_accounting.DpEvent, dp_accounting.NeighboringRelation]:
-  """Returns the event of all central entries and their neighbouring relation."""
-  rounds: dict[SampledGaussian, int] = {}
-  for entry in entries:
-    if entry.mechanism is not None:
-      rounds[entry.mechanism] = rounds.get(entry.mechanism, 0) + entry.count
-  parts = tuple(
-    dp_accounting.SelfComposedDpEvent(mechanism.event(), count)
-    for mechanism, count in rounds.items()
-  )
-  relations = [mechanism.neighbouring_relation for mechanism in rounds]
-  return (
-    dp_accounting.ComposedDpEvent(parts),
-    relations[0] if relations else dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-  )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tff_textpriv.privacy import calibration, local_gaussian
+from tff_textpriv.privacy import calibration, central_card, local_gaussian
 from tff_textpriv.privacy.ledger import Ledger
 
 THREAT_MODEL = (
@@ -14,16 +14,6 @@ THREAT_MODEL = (
 NO_THREAT_MODEL = (
   'None: what users send is not protected by a mechanism with a formal guarantee.'
 )
-_NOISE_SOURCES = {
-  'seeded': (
-    'Seeded: the noise follows from the seed of the run and can be reproduced. Whoever '
-    'knows the seed can subtract it, so this is for experiments only.'
-  ),
-  'system': (
-    'System: the generator is seeded by the operating system and cannot be reproduced. '
-    'It draws floating-point numbers, whose rounding the guarantee does not cover.'
-  ),
-}
 
 
 def threat_model(plan: local_gaussian.LocalGaussianPlan) -> str:
@@ -48,7 +38,7 @@ def describe(plan: local_gaussian.LocalGaussianPlan, ledger: Ledger) -> dict[str
     'users_who_took_part': len(rounds),
     'by_user': _by_user(plan, rounds),
     'noise_source': plan.noise_source,
-    'noise_source_note': _NOISE_SOURCES[plan.noise_source],
+    'noise_source_note': central_card.NOISE_SOURCES[plan.noise_source],
   }
 
 

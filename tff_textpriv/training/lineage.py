@@ -7,6 +7,7 @@ import pathlib
 from tff_textpriv import files
 from tff_textpriv.datasets import clients
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import ledger_entries
 from tff_textpriv.text import statistics
 from tff_textpriv.training import experiment, tokenizer_sources
 
@@ -104,7 +105,7 @@ def _cost(record: tokenizer_sources.TokenizerRecord, ledger: ledger_lib.Ledger) 
   if record.source in ('oracle', 'train'):
     return 'no guarantee'
   if record.source == 'heavy_hitters':
-    spent = [e.epsilon for e in ledger.entries if e.kind == ledger_lib.LOCAL]
+    spent = [e.epsilon for e in ledger.entries if e.kind == ledger_entries.LOCAL]
     return f'{sum(spent):g} (local)'
   return '0'
 
