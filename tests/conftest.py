@@ -1,5 +1,6 @@
 """Fixtures that all tests share."""
 
+import gc
 import os
 import pathlib
 import signal
@@ -15,6 +16,17 @@ def pytest_configure(config):
   """
   del config  # Unused.
   signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def old_objects_set_aside():
+  """Keeps the collector from looking at what earlier modules have left.
+
+  TensorFlow keeps much of every graph, so that in the end each look would take two
+  seconds, and every training run looks.
+  """
+  gc.collect()
+  gc.freeze()
 
 
 @pytest.fixture(scope='session')

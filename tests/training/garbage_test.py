@@ -3,6 +3,8 @@
 import gc
 import weakref
 
+import pytest
+
 from tff_textpriv.training import garbage
 
 
@@ -11,6 +13,14 @@ class _Graph:
 
   def __init__(self):
     self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def nothing_set_aside():
+  """Undoes what the tests' own setting aside has done."""
+  gc.unfreeze()
+  yield
+  gc.freeze()
 
 
 def test_only_what_the_block_makes_is_looked_at():
@@ -33,3 +43,10 @@ def test_after_the_block_all_is_as_before():
   assert gc.get_freeze_count() == 0
   gc.collect()
   assert seen() is None
+
+
+def test_what_was_set_aside_before_the_block_stays_so():
+  gc.freeze()
+  with garbage.old_set_aside():
+    pass
+  assert gc.get_freeze_count() > 0

@@ -13,10 +13,15 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def old_set_aside() -> Iterator[None]:
-  """Lets the collector look, in the block, only at what the block has made."""
+  """Lets the collector look, in the block, only at what the block has made.
+
+  What was set aside before the block, by whomever, stays so after it.
+  """
+  is_outermost = gc.get_freeze_count() == 0
   gc.collect()
   gc.freeze()
   try:
     yield
   finally:
-    gc.unfreeze()
+    if is_outermost:
+      gc.unfreeze()
