@@ -86,13 +86,9 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     pooled = _POOLERS[self.size.kind](tf.matmul(first, pooler_kernel) + pooler_bias)
     return tf.matmul(drop(pooled), kernel) + bias
 
-  def shared_to_keras(
-    self, shared_weights: classifiers.Weights | None = None
-  ) -> tf.keras.Model:
-    """Builds the Keras twin without table; see the base class."""
+  def _keras_logits(self, embedded: Any) -> Any:
     layers = tf.keras.layers
     width, heads = self.size.width, self.size.num_heads
-    embedded = layers.Input([None, width], name='embedded')
     is_word = tf.reduce_any(tf.not_equal(embedded, 0.0), axis=2)
     places = tf.cumsum(tf.ones_like(is_word, tf.int32), axis=1, exclusive=True)
     positions = layers.Embedding(self.size.max_positions, width)(places)
@@ -114,12 +110,7 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     activation = 'tanh' if self.size.kind == 'bert' else 'relu'
     pooled = layers.Dense(width, activation)(hidden[:, 0])
     pooled = layers.Dropout(self.dropout)(pooled)
-    model = tf.keras.Model(
-      embedded, layers.Dense(self.num_outputs, name='logits')(pooled)
-    )
-    if shared_weights is not None:
-      model.set_weights(self._keras_weights(shared_weights))
-    return model
+    return layers.Dense(self.num_outputs, name='logits')(pooled)
 
   def _keras_weights(self, shared_weights: classifiers.Weights) -> list[np.ndarray]:
     """Returns the weights as the twin has them: one matrix a head and use."""

@@ -7,6 +7,7 @@ many rows it has, nor what they stand for: a device may have a table of its own.
 
 import abc
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -54,18 +55,12 @@ class SequenceClassifier(classifiers.Classifier):
     """
 
   @abc.abstractmethod
-  def shared_to_keras(
-    self, shared_weights: classifiers.Weights | None = None
-  ) -> tf.keras.Model:
-    """Builds the Keras twin of the model without its table.
+  def _keras_logits(self, embedded: Any) -> Any:
+    """Builds the Keras layers from vectors, zeros where there is no word, to logits."""
 
-    Args:
-      shared_weights: Weights to load.
-
-    Returns:
-      A model from vectors [batch, time, embedding_size], zeros where there is no word,
-      to logits; it loads without this package.
-    """
+  def _keras_weights(self, shared_weights: classifiers.Weights) -> list[np.ndarray]:
+    """Returns all weights but the table as those layers have them."""
+    return [np.asarray(weight) for weight in shared_weights]
 
   def initial_weights(self, seed: int) -> list[np.ndarray]:
     """Draws initial weights; those after the table do not depend on its length."""
@@ -97,14 +92,32 @@ class SequenceClassifier(classifiers.Classifier):
 
   def to_keras(self, weights: classifiers.Weights | None = None) -> tf.keras.Model:
     """Builds the Keras twin, which reads `ids`; see the base class."""
-    shared = self.shared_to_keras(None if weights is None else weights[1:])
     ids = tf.keras.layers.Input([None], dtype=tf.int32, name='ids')
     # The row of padding is zero.
     table = tf.keras.layers.Embedding(self.num_ids + 1, self.embedding_size)
-    model = tf.keras.Model({'ids': ids}, shared(table(ids)))
+    model = tf.keras.Model({'ids': ids}, self._keras_logits(table(ids)))
     if weights is not None:
       rows = np.asarray(weights[0])
-      table.set_weights([np.concatenate([rows, np.zeros_like(rows[:1])])])
+      padded = np.concatenate([rows, np.zeros_like(rows[:1])])
+      model.set_weights([padded, *self._keras_weights(weights[1:])])
+    return model
+
+  def shared_to_keras(
+    self, shared_weights: classifiers.Weights | None = None
+  ) -> tf.keras.Model:
+    """Builds the Keras twin of the model without its table.
+
+    Args:
+      shared_weights: Weights to load.
+
+    Returns:
+      A model from vectors [batch, time, embedding_size], zeros where there is no word,
+      to logits; it loads without this package.
+    """
+    embedded = tf.keras.layers.Input([None, self.embedding_size], name='embedded')
+    model = tf.keras.Model(embedded, self._keras_logits(embedded))
+    if shared_weights is not None:
+      model.set_weights(self._keras_weights(shared_weights))
     return model
 
 
@@ -154,20 +167,12 @@ class BiLstmClassifier(SequenceClassifier):
       ends.append(end)
     return tf.matmul(drop(tf.concat(ends, axis=1)), kernel) + bias
 
-  def shared_to_keras(
-    self, shared_weights: classifiers.Weights | None = None
-  ) -> tf.keras.Model:
-    """Builds the Keras twin without table; see the base class."""
+  def _keras_logits(self, embedded: Any) -> Any:
     layers = tf.keras.layers
-    embedded = layers.Input([None, self.embedding_size], name='embedded')
     hidden = layers.Dropout(self.dropout)(layers.Masking()(embedded))
     hidden = layers.Bidirectional(layers.LSTM(self.units))(hidden)
     hidden = layers.Dropout(self.dropout)(hidden)
-    logits = layers.Dense(self.num_outputs, name='logits')(hidden)
-    model = tf.keras.Model(embedded, logits)
-    if shared_weights is not None:
-      model.set_weights([np.asarray(weight) for weight in shared_weights])
-    return model
+    return layers.Dense(self.num_outputs, name='logits')(hidden)
 
 
 @dataclasses.dataclass(frozen=True)
