@@ -78,9 +78,8 @@ def _states(folder):
   }
 
 
-@pytest.mark.parametrize(
-  'store', ['disk', pytest.param('memory', marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('store', ['disk', 'memory'])
 def test_a_killed_run_goes_on_as_if_it_had_not_been(
   tmp_path, monkeypatch, whole, store
 ):

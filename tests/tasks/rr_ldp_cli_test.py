@@ -73,6 +73,7 @@ def test_a_message_is_as_long_as_its_bits(run):
   assert {float(row['left_out_clients']) for row in rows} == {0}
 
 
+@pytest.mark.slow
 def test_on_two_workers_and_in_a_run_of_its_own_the_model_is_the_same(run):
   again = run.parent / 'again'
   assert _run(again, '--coordinates_per_client=50', '--num_workers=2') == 0

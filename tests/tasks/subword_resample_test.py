@@ -88,7 +88,8 @@ def test_resampling_costs_nothing(undisturbed, root):
   assert free.count('tokenizer') == 2 and 'remap' in free
 
 
-@pytest.mark.parametrize('crash_in_round', [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('crash_in_round', [2, 4])
 def test_a_run_that_crashed_in_any_phase_ends_like_an_undisturbed_one(
   undisturbed, root, monkeypatch, crash_in_round
 ):
