@@ -10,6 +10,7 @@ import numpy as np
 
 from tff_textpriv.attacks import audited_algorithm, canary_words
 from tff_textpriv.attacks import canaries as canaries_lib
+from tff_textpriv.iterative_processes import algorithm_settings
 from tff_textpriv.privacy import count_mean_sketch, local, local_gaussian
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import execution
@@ -31,15 +32,15 @@ class AuditedRun:
       chosen: The experiment.
       canaries: Who is added to its users.
     """
-    algorithm_settings = chosen.algorithm_settings
-    if isinstance(algorithm_settings, algorithm_settings.FedAttSettings):
+    settings = chosen.algorithm_settings
+    if isinstance(settings, algorithm_settings.FedAttSettings):
       # What users send does not depend on how the server weighs it, and the mean of one
       # report is the report.
-      algorithm_settings = dataclasses.replace(algorithm_settings, attention='uniform')
+      settings = dataclasses.replace(settings, attention='uniform')
     self._chosen = dataclasses.replace(
       chosen,
       algorithm=audited_algorithm.AuditedAlgorithm.of(chosen.algorithm),
-      algorithm_settings=algorithm_settings,
+      algorithm_settings=settings,
       task_settings=_hardly_evaluated(chosen.task_settings),
     )
     self._canaries = canaries
