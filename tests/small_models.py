@@ -1,8 +1,13 @@
-"""A model that can be worked out by hand."""
+"""Models that can be worked out by hand, or are traced quickly."""
+
+import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_textpriv.models import initializers, sequence_classifiers
 
 
 def linear(start: float, num_features: int = 3) -> tff.learning.models.FunctionalModel:
@@ -27,3 +32,30 @@ def linear(start: float, num_features: int = 3) -> tff.learning.models.Functiona
       tf.TensorSpec([None, 1], tf.float32),
     ),
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanOfWords(sequence_classifiers.SequenceClassifier):
+  """A layer of `units` on the mean of a text's vectors; has no dropout."""
+
+  units: int
+
+  def initial_shared_weights(self, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng([seed, 2])
+    return [
+      *initializers.dense(rng, self.embedding_size, self.units),
+      *initializers.dense(rng, self.units, self.num_outputs),
+    ]
+
+  def logits_from_embeddings(self, shared_weights, embedded, mask, dropout_seed=None):
+    del dropout_seed
+    kernel, bias, output_kernel, output_bias = shared_weights
+    counted = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+    mean = tf.math.divide_no_nan(
+      tf.reduce_sum(embedded * counted, axis=1), tf.reduce_sum(counted, axis=1)
+    )
+    hidden = tf.tanh(tf.matmul(mean, kernel) + bias)
+    return tf.matmul(hidden, output_kernel) + output_bias
+
+  def _keras_logits(self, embedded: Any) -> Any:
+    raise NotImplementedError('no test exports it')

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -33,10 +34,8 @@ _ROWS = {'ann': 6, 'bob': 9}
 
 @pytest.fixture(scope='module')
 def model():
-  """A BiLSTM without dropout, so that steps can be repeated by hand."""
-  classifier = sequence_classifiers.BiLstmClassifier(
-    1, 0, _CLASSES, _WIDTH, 0.0, _UNITS
-  )
+  """A model without dropout, so that steps can be repeated by hand."""
+  classifier = small_models.MeanOfWords(1, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
   return classification_model.from_classifier(classifier, classifier.initial_weights(0))
 
 
@@ -204,9 +203,7 @@ def _table_like(type_spec):
 
 
 def _full_model():
-  classifier = sequence_classifiers.BiLstmClassifier(
-    9, 0, _CLASSES, _WIDTH, 0.0, _UNITS
-  )
+  classifier = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
   return classification_model.from_classifier(classifier, classifier.initial_weights(0))
 
 
@@ -348,17 +345,17 @@ def test_lg_fedavg_shares_the_output_layer_and_interpolates_it(
 ):
   settings = algorithm_settings.LgFedAvgSettings(interpolation=share, **_SGD)
   run = _Run(lg_fedavg, settings, model, tmp_path)
-  assert [w.shape for w in run.shared] == [(2 * _UNITS, 1), (1,)]
+  assert [w.shape for w in run.shared] == [(_UNITS, 1), (1,)]
   run.round()
   # In the second round ann starts from a mix of the mean and her own last layer.
   own = _sgd(
-    model, [_tables()['ann'], *model.initial_weights[0][1:]], _batches('ann'), range(9)
+    model, [_tables()['ann'], *model.initial_weights[0][1:]], _batches('ann'), range(5)
   )
   mixed = [
     share * mine + (1 - share) * mean
     for mine, mean in zip(own[-2:], run.shared, strict=True)
   ]
-  expected = _sgd(model, [*own[:-2], *mixed], _batches('ann'), range(9))
+  expected = _sgd(model, [*own[:-2], *mixed], _batches('ann'), range(5))
   run.round(users=['ann'])
   for ours, theirs in zip(run.shared, expected[-2:], strict=True):
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
@@ -390,7 +387,7 @@ def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
 
 
 def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
-  whole = sequence_classifiers.BiLstmClassifier(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
+  whole = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
   split = sequence_classifiers.SplitTableClassifier.of(whole, 2)
   weights = split.initial_weights(0)
   model = classification_model.from_classifier(split, weights)
@@ -477,9 +474,7 @@ def test_predictions_are_of_the_assembled_model(model):
   shared = tuple(map(tf.constant, model.initial_weights[0][1:]))
   parts, _ = device.assemble(leaves, shared)
   inputs, _ = _batches('ann')[0]
-  classifier = sequence_classifiers.BiLstmClassifier(
-    6, 0, _CLASSES, _WIDTH, 0.0, _UNITS
-  )
+  classifier = small_models.MeanOfWords(6, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
   np.testing.assert_allclose(
     model.predict_on_batch(((*parts.local, *parts.shared), ()), inputs, training=False),
     classifier.logits(
