@@ -17,6 +17,7 @@ COLUMNS = {
   'test_auc': ('AUC', '{:.4f}'),
   'test_global_accuracy': ('global accuracy', '{:.1%}'),
   'test_local_accuracy': ('local accuracy', '{:.1%}'),
+  'test_received_local_accuracy': ('... as received', '{:.1%}'),
   'bytes_down_per_client': ('bytes down', '{:,.0f}'),
   'bytes_up_per_client': ('bytes up', '{:,.0f}'),
   'epsilon': ('epsilon', '{:.2f}'),

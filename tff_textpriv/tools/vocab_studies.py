@@ -2,8 +2,8 @@
 
 All methods train the same model with the same optimizer on the clients, and average
 with a server step of 1. What is measured are users' own models after a round of local
-training, on the common test and on one with their own class shares. The attacks have
-studies of their own.
+training, on the common test and on one with their own class shares; on the latter also
+the models as users receive them. The attacks have studies of their own.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from tff_textpriv.tools.studies import Arm, Scale, Study
 
 _TASKS = ('agnews', 'sst2', 'newsgroups')
 _GLOBAL, _LOCAL = 'test_global_accuracy', 'test_local_accuracy'
-_COLUMNS = (_GLOBAL, _LOCAL, 'bytes_up_per_client')
+_COLUMNS = (_GLOBAL, _LOCAL, 'test_received_local_accuracy', 'bytes_up_per_client')
 _PLAIN_STEP = ('--server_optimizer=sgd', '--server_learning_rate=1')
 _METHODS = {
   # The paper gives it ten epochs, since it has no rounds.

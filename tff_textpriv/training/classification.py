@@ -27,6 +27,7 @@ _FIGURES = {
   'accuracy': 'accuracy',
   'global_accuracy': 'global accuracy',
   'local_accuracy': 'local accuracy',
+  'received_local_accuracy': 'as received',
 }
 
 
