@@ -109,7 +109,10 @@ class _Run:
 
 
 def _sgd(model, weights, batches, which, rate=0.5):
-  """Takes plain gradient steps on some of the weights; returns all."""
+  """Takes plain gradient steps on some of the weights; returns all.
+
+  The step size is one number, or one of each weight.
+  """
   weights = [tf.constant(weight) for weight in weights]
   for inputs, labels in batches:
     with tf.GradientTape() as tape:
@@ -117,9 +120,10 @@ def _sgd(model, weights, batches, which, rate=0.5):
       output = model.predict_on_batch((tuple(weights), ()), inputs, training=True)
       loss = model.loss(output, labels)
     gradients = tape.gradient(loss, weights)
+    rates = np.broadcast_to(np.float32(rate), len(weights))
     weights = [
-      w - rate * tf.convert_to_tensor(g) if number in which else w
-      for number, (w, g) in enumerate(zip(weights, gradients, strict=True))
+      w - r * tf.convert_to_tensor(g) if number in which else w
+      for number, (w, g, r) in enumerate(zip(weights, gradients, rates, strict=True))
     ]
   return [weight.numpy() for weight in weights]
 
@@ -145,6 +149,19 @@ def test_a_round_is_adaptation_then_training_of_everything_by_hand(
     # Weighted by examples: 1 of 4 are ann's, 3 of 4 bob's.
     mean = [m + size / 4 * w for m, w in zip(mean, weights[1:], strict=True)]
   for ours, expected in zip(run.shared, mean, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+def test_the_table_has_a_step_size_of_its_own(tff_runtime, model, tmp_path):
+  settings = algorithm_settings.FedeVocabSettings(table_learning_rate=0.125, **_SGD)
+  run = _Run(fede_vocab, settings, model, tmp_path)
+  weights = [_tables()['ann'], *model.initial_weights[0][1:]]
+  rates = [0.125, *(0.5 for _ in weights[1:])]
+  for _ in range(2):  # What the device keeps does not make the steps smaller still.
+    run.round(users=['ann'])
+    weights = _sgd(model, weights, _batches('ann'), which=[0], rate=0.125)
+    weights = _sgd(model, weights, _batches('ann'), range(len(weights)), rates)
+  for ours, expected in zip([run.leaves('ann')[0], *run.shared], weights, strict=True):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 

@@ -200,6 +200,12 @@ class FedeVocabSettings(PersonalSettings):
     'Let users adapt their embedding to the received model, for one epoch, before both '
     'are trained.',
   )
+  table_learning_rate: float | None = setting(
+    None,
+    'Step size of a user’s own table; by default --client_learning_rate. Nobody averages '
+    'tables, so that those of users with few texts want smaller steps than the rest.',
+    above=0,
+  )
 
 
 @dataclasses.dataclass(frozen=True)

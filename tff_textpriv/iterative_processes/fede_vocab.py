@@ -38,9 +38,13 @@ def make_device(
   settings: algorithm_settings.FedeVocabSettings,
 ) -> partially_local.Device:
   """Describes a device: the first weight, the table, is its own."""
+  step = settings.client_learning_rate
   return partially_local.Device(
     local_training.LocalTrainer(
-      model, optimizers.client_optimizer(settings), num_local=1
+      model,
+      optimizers.client_optimizer(settings),
+      num_local=1,
+      local_step=(settings.table_learning_rate or step) / step,
     ),
     adapts=settings.adaptive_updating,
   )

@@ -63,6 +63,7 @@ class LocalTrainer:
     num_local: int,
     *,
     trains_local: bool = True,
+    local_step: float = 1.0,
   ):
     """Prepares training.
 
@@ -73,10 +74,12 @@ class LocalTrainer:
       num_local: How many of the model's first weights stay on the device.
       trains_local: Whether the second step trains the local part too, or only the
         shared one.
+      local_step: The step size of the local part, in units of the optimizer's.
     """
     self._model = model
     self._optimizer = optimizer
     self._trains_local = trains_local
+    self._local_step = local_step
     specs = [tf.TensorSpec(w.shape, tf.float32) for w in model.initial_weights[0]]
     if num_local:
       specs[0] = tf.TensorSpec([None, *specs[0].shape[1:]], tf.float32)
@@ -129,7 +132,7 @@ class LocalTrainer:
       and the metrics are zero.
     """
     local, shared = parts
-    state = self._with_step_size(optimizer, scale)
+    state = self._with_step_size(optimizer, self._local_step * scale)
     local, state = self._adapt(local, state, shared, adaptation)
     local, shared, state, metrics = self._train(local, shared, state, batches, scale)
     moved = tf.nest.map_structure(tf.subtract, (local, shared), tuple(parts))
