@@ -202,8 +202,8 @@ class FedeVocabSettings(PersonalSettings):
   )
   table_learning_rate: float | None = setting(
     None,
-    'Step size of a user’s own table; by default --client_learning_rate. Nobody averages '
-    'tables, so that those of users with few texts want smaller steps than the rest.',
+    'Step size of a user’s own table; by default --client_learning_rate. With smaller '
+    'steps than the rest’s the table learns less of a few texts by heart.',
     above=0,
   )
 
