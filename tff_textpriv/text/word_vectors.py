@@ -30,7 +30,8 @@ def read(path: str | pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
         if number == 1 and len(numbers) == 1:
           continue
         width = width or len(numbers)
-        vector = np.array(numbers, np.float32)
+        with np.errstate(over='ignore'):  # It is infinite then, and refused.
+          vector = np.array(numbers, np.float32)
         if not numbers or len(numbers) != width:
           raise ValueError(f'{len(numbers)} numbers where there were {width} before')
         if not np.isfinite(vector).all():
