@@ -56,16 +56,18 @@ _NOT_ADAPTIVE = {
   'encoder': ((72.9, 78.7), (86.2, 93.3), (90.7, 94.3)),
   'bilstm': ((37.1, 55.4), (86.3, 91.5), (85.1, 89.8)),
 }
-# Users have the words of their own text and, of the vectors, the most frequent ones:
-# otherwise all words of a test that are new to a user would look alike.
+# Users have the words of their own text and, of the vectors or the checkpoint, the most
+# frequent ones: otherwise all words of a test that are new to a user would look alike.
+_PUBLIC_WORDS = '--public_words=10000'
 _BILSTM = (
   '--model=bilstm_small',
-  '--public_words=10000',
+  _PUBLIC_WORDS,
   '--client_optimizer=adam',
   '--client_learning_rate=0.005',
 )
 _ENCODER = (
   '--model=encoder_tiny',
+  _PUBLIC_WORDS,
   '--dropout=0.1',
   '--client_optimizer=adamw',
   '--client_learning_rate=5e-5',
