@@ -114,12 +114,13 @@ def _no_guarantee_reasons(ledger: Ledger, plan: Plan | None) -> list[str]:
 def _headline(epsilon: float, delta: float, plan: Plan | None) -> str:
   if epsilon == math.inf:
     return NO_GUARANTEE.capitalize()
+  figure = card_page.figure(epsilon)
   if isinstance(plan, LdpPlan):
-    return local_card.headline(plan, card_page.figure(epsilon))
+    return local_card.headline(plan, figure)
   if isinstance(plan, LocalGaussianPlan):
-    return local_gaussian_card.headline(plan, card_page.figure(epsilon))
+    return local_gaussian_card.headline(plan, figure)
   whose = ' of the accounted deployment' if plan is not None and plan.is_scaled else ''
-  return f'({card_page.figure(epsilon)}, {delta:g})-differential privacy for every user{whose}'
+  return f'({figure}, {delta:g})-differential privacy for every user{whose}'
 
 
 def _accounting(ledger: Ledger, accountant: str, unclaimed: bool) -> dict[str, Any]:
