@@ -14,7 +14,7 @@ endef
 
 PEERS := build/peers
 
-.PHONY: help demo test lint unit format lock dependencies clean benchmark-peers
+.PHONY: help demo test lint unit format lock dependencies build-files clean benchmark-peers
 
 help:
 	@echo 'make demo    install into .venv and watch a private language model train'
@@ -22,6 +22,7 @@ help:
 	@echo 'make lint    only the linters;  make unit  only the tests;  make format'
 	@echo 'make lock    resolve the requirements anew into requirements.lock'
 	@echo 'make dependencies   write docs/dependencies.md: packages and their licences'
+	@echo 'make build-files   write the BUILD files: modules, imports, who may import'
 	@echo 'make benchmark-peers   install what benchmarks/speed.py compares with'
 
 $(INSTALLED): requirements.lock setup.py
@@ -65,6 +66,9 @@ lock:
 
 dependencies: $(INSTALLED)
 	$(BIN)/python .ci/dependencies.py > docs/dependencies.md
+
+build-files:
+	$(PYTHON) .ci/build_files.py
 
 # In an environment of its own: PyTorch and TensorFlow want different packages.
 benchmark-peers: $(PEERS)/.installed

@@ -26,7 +26,11 @@ setuptools.setup(
   long_description_content_type='text/markdown',
   license='Apache-2.0',
   packages=setuptools.find_packages(include=['tff_textpriv', 'tff_textpriv.*']),
-  package_data={'tff_textpriv': ['py.typed'], 'tff_textpriv.reports': ['style.css']},
+  package_data={
+    'tff_textpriv': ['py.typed'],
+    'tff_textpriv.experiments': ['studies/*.toml', 'studies/common/*.toml'],
+    'tff_textpriv.reports': ['style.css'],
+  },
   # The engine (TFF 0.87.0) has wheels for 3.9 to 3.11; the lock is made for 3.11.
   python_requires='>=3.11,<3.12',
   install_requires=[
@@ -36,14 +40,17 @@ setuptools.setup(
     # word2vec vectors, one of the references of the classification tasks.
     'gensim>=4.3',
     'grpcio>=1.46',
+    'h5py>=3.9',
+    'markupsafe>=2.1',
     'matplotlib>=3.7',
     'numpy>=1.25,<2',
     'packaging>=22',
+    'prompt-toolkit>=3.0.41',
     'protobuf>=4',
     'psutil>=5.9',
     # Parquet files of one's own text; newer ones want another NumPy than TensorFlow.
     'pyarrow>=15,<18',
-    'scikit-learn>=1.3',
+    'safetensors>=0.4.3',
     'scipy>=1.9',
     'sentencepiece>=0.1.99',
     # tensorflow-hub, which tensorflow-text imports, needs pkg_resources.
@@ -55,7 +62,7 @@ setuptools.setup(
     'tqdm>=4.64',
   ],
   extras_require={
-    'dev': ['mypy', 'pytest', 'ruff', 'types-psutil', 'types-tqdm'],
+    'dev': ['mypy', 'pytest', 'ruff', 'scikit-learn', 'types-psutil', 'types-tqdm'],
     # Newer IPythons need a typing-extensions that TFF's pin excludes.
     'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbformat'],
   },

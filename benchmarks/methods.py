@@ -29,7 +29,7 @@ _BASELINE = 'fed_avg'
 _GROUPS = {
   'stackoverflow': (
     ('--clients_per_round=10', '--cohort_sampling=fixed'),
-    (_BASELINE, 'fed_prox', 'fed_sgd', 'dp_fed_avg', 'rr_ldp', 'fed_att'),
+    (_BASELINE, 'fed_prox', 'fed_sgd', 'dp_fed_avg', 'rr_ldp', 'fed_att', 'scaffold'),
   ),
   'agnews': (
     ('--model=bilstm_small', '--clients_per_round=10'),
@@ -41,6 +41,7 @@ _GROUPS = {
       'fede_vocab',
       'local_only',
       'rr_ldp',
+      'scaffold',
     ),
   ),
 }

@@ -144,9 +144,8 @@ def _pairs(settings: PipelineSettings) -> list[Pair]:
   weights = model.initial_weights(0)
   keras = model.to_keras(weights)
   evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, _MAX_LENGTH)
-  windows = batching.windows(
-    [post for user in ids for post in posts[user]], _MAX_LENGTH
-  )
+  all_posts = [post for user in ids for post in posts[user]]
+  windows = batching.windows(all_posts, _MAX_LENGTH)
   sampler = sampling.Sampler(model, max_length=_MAX_LENGTH, batch_size=_SAMPLED_ROWS)
 
   def sample() -> np.ndarray:
@@ -165,7 +164,7 @@ def _pairs(settings: PipelineSettings) -> list[Pair]:
       'evaluation',
       'tokens',
       num_tokens,
-      lambda: evaluator.evaluate(weights, _InMemory(posts), ids),
+      lambda: evaluator.evaluate(weights, all_posts),
       lambda: _evaluate_with_keras(keras, windows),
     ),
     Pair(
@@ -177,13 +176,6 @@ def _pairs(settings: PipelineSettings) -> list[Pair]:
       lambda: _sample_with_keras(keras),
     ),
   ]
-
-
-class _InMemory:
-  """Encoded posts that are not read again."""
-
-  def __init__(self, posts: dict[str, list[np.ndarray]]):
-    self.posts = posts.__getitem__
 
 
 def _evaluate_with_keras(keras: Any, windows: Sequence[np.ndarray]) -> None:

@@ -16,7 +16,7 @@ from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import card_page
 from tff_textpriv.tasks import base, imdb
-from tff_textpriv.training import output, program
+from tff_textpriv.training import cohort_data, output, program
 
 _TINY = {
   'num_clients': 3,
@@ -63,7 +63,7 @@ def test_a_result_has_figures_rounds_card_and_model(result):
 def test_a_finished_run_is_loaded_and_repeating_the_call_trains_nothing(
   result, monkeypatch
 ):
-  monkeypatch.setattr(program, '_cohort_data', None)
+  monkeypatch.setattr(cohort_data.CohortData, '__call__', None)
   assert tff_textpriv.load(result.folder) == result
   assert _run(result.folder) == result
 

@@ -19,9 +19,10 @@ import tff_textpriv
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import embedded
+from tff_textpriv.experiments import study_files, study_runner
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.tasks import base
-from tff_textpriv.tools import plan, study
+from tff_textpriv.tasks import base, command_flags
+from tff_textpriv.tools import plan
 
 _ROOT = pathlib.Path(tff_textpriv.__file__).parents[1]
 _PAGES = [
@@ -69,25 +70,32 @@ def _notes():
   return {**notes, 'public': list(data.public_text)}
 
 
+# What the Python of CONTRIBUTING.md is, in its order.
+_WALK_THROUGH = (
+  'iterative_processes/local_adagrad.py',
+  'privacy/local_laplace.py',
+  'aggregators/local_laplace.py',
+  'iterative_processes/laplace_avg.py',
+  'tasks/notes.py',
+)
+
+
 @pytest.fixture(scope='module')
 def repository(tmp_path_factory):
-  """A copy of the package, with the algorithm and the task of CONTRIBUTING.md."""
+  """A copy of the package, with what CONTRIBUTING.md adds to it."""
   root = tmp_path_factory.mktemp('repository')
   for folder in ('tff_textpriv', 'benchmarks'):
     shutil.copytree(_ROOT / folder, root / folder)
   shutil.copy(_ROOT / 'demo.flags', root)
-  builder, settings, entry, task = (
-    block.text for block in _python_blocks(_CONTRIBUTING)
-  )
-  processes = root / 'tff_textpriv' / 'iterative_processes'
-  (processes / 'local_adagrad.py').write_text(builder)
-  (root / 'tff_textpriv' / 'tasks' / 'notes.py').write_text(task)
-  with (processes / 'algorithm_settings.py').open('a') as all_settings:
-    all_settings.write(f'\n\n{settings}')
-  registry = (processes / 'registry.py').read_text()
-  registry = registry.replace('for algorithm in (', f'for algorithm in ({entry},', 1)
-  (processes / 'registry.py').write_text(registry)
+  package = root / 'tff_textpriv'
+  for block, file in zip(_python_blocks(_CONTRIBUTING), _WALK_THROUGH, strict=True):
+    (package / file).write_text(block.text)
+  registry = package / 'iterative_processes' / 'registry.py'
+  added = "_MODULES = (\n  'local_adagrad',\n  'laplace_avg',"
+  registry.write_text(registry.read_text().replace('_MODULES = (', added, 1))
   (root / 'notes.json').write_text(json.dumps(_notes()))
+  (study,) = (b for b in snippets.blocks(_CONTRIBUTING) if b.language == 'toml')
+  (root / 'steps.toml').write_text(study.text)
   return root
 
 
@@ -124,7 +132,7 @@ def test_what_make_is_asked_for_is_in_the_makefile():
 
 def _known_flags() -> set[str]:
   """Returns the flags of all commands, and pip's that pages speak of."""
-  known = {'help', 'flagfile', 'no-deps'}
+  known = {'help', 'helpfull', 'flagfile', 'no-deps'}
   benchmarks = [
     f'benchmarks.{file.stem}'
     for file in (_ROOT / 'benchmarks').glob('*.py')
@@ -225,7 +233,7 @@ _TINY = {
   'clients_per_round': 3,
   'num_users': 12,
   'num_clients': 12,
-  'vocab_size': 300,
+  'vocab_size': 700,
   'max_tokens_per_user': 100,
   'max_eval_users': 3,
   'max_train_examples': 200,
@@ -257,25 +265,28 @@ def _value(words, name: str) -> str | None:
   return values[-1] if values else None
 
 
-def _tiny_flags(words) -> list[str]:
-  """Returns the flags that make a command short."""
+def _tiny_flags(words, root=_ROOT) -> list[str]:
+  """Returns the flags that make a command, which is run in a folder, short."""
   command = words[2].split('.')[-1]
   if command in ('plan', 'export'):
     return []
   if command == 'study':
     own = flags.expand_flagfiles(words[3:])
-    chosen = study.STUDIES[_value(own, 'study')]
+    name = _value(own, 'study')
+    chosen = study_files.load(str(root / name) if name.endswith('.toml') else name)
     task = base.find(_value(own, 'task') or chosen.tasks[0])
-    algorithms = list(registry.ALGORITHMS.values())
+    made = study_runner.make_plan(chosen, task, {}, (), pathlib.Path('unused'), 'x')
+    names = {
+      name
+      for name in _TINY
+      if any(study_runner.reaches(name, run.arm, task) for run in made.runs)
+    }
   else:
     task = base.find('stackoverflow' if command == 'notes' else command)
-    name = _value(words, 'algo')
-    algorithms = [registry.ALGORITHMS.get(name, registry.ALGORITHMS['fed_avg'])]
-  names = {
-    field.name
-    for group in (task.settings, task.run_settings, *(a.settings for a in algorithms))
-    for field in dataclasses.fields(group)
-  }
+    algorithm = registry.ALGORITHMS.get(
+      _value(words, 'algo'), registry.ALGORITHMS['fed_avg']
+    )
+    names = command_flags.flag_names(task, algorithm)
   return [f'--{name}={value}' for name, value in _TINY.items() if name in names]
 
 
@@ -283,7 +294,7 @@ def _tiny_flags(words) -> list[str]:
 @pytest.mark.parametrize('words', _runnable(), ids=lambda words: ' '.join(words[2:]))
 def test_commands_on_generated_data_run(words, repository, tmp_path):
   subprocess.run(
-    [sys.executable, *words[1:], *_tiny_flags(words)],
+    [sys.executable, *words[1:], *_tiny_flags(words, repository)],
     check=True,
     cwd=shutil.copytree(repository, tmp_path / 'repository'),
   )

@@ -1,8 +1,12 @@
-"""A plan of central differential privacy that tests start from."""
+"""Mechanisms that tests start from: a central one, and none."""
 
-from tff_textpriv.privacy.central import CentralDpPlan
+import dataclasses
+import math
 
-PLAN = CentralDpPlan(
+from tff_textpriv.privacy.central import CentralGaussian
+from tff_textpriv.privacy.mechanism import NoMechanism
+
+PLAN = CentralGaussian(
   sampling='poisson',
   population=1000,
   cohort=20,
@@ -13,3 +17,11 @@ PLAN = CentralDpPlan(
   noise_multiplier=1.0,
   delta=1e-5,
 )
+NO_MECHANISM = NoMechanism('nothing protects the users of a test')
+
+
+def of_everybody(users: int, **changes) -> CentralGaussian:
+  """Returns the plan of so many users, all of whom take part, without noise or clip."""
+  sizes = ('population', 'cohort', 'simulated_population', 'simulated_cohort')
+  bare = {'sampling': 'fixed', 'noise_multiplier': 0.0, 'clip': math.inf}
+  return dataclasses.replace(PLAN, **dict.fromkeys(sizes, users), **(bare | changes))

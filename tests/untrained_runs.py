@@ -26,45 +26,37 @@ class Made:
 
 def make(task, given, folder) -> Made:
   """Makes the folder of a task's run with flags."""
+  from tff_textpriv.privacy import ledger
+  from tff_textpriv.privacy.mechanism import NoMechanism
   from tff_textpriv.tasks import base
-  from tff_textpriv.training import (
-    classification,
-    output,
-    program,
-    reporting,
-    tokenizer_sources,
-    workbench,
-  )
+  from tff_textpriv.training import output, phases, program, reporting, runner
 
   where = [f'--root_output_dir={folder.parent}', f'--experiment_name={folder.name}']
   if task.kind == 'language_model':
     where.append(f'--data_dir={folder.parent / "data"}')
   experiment = base.parse(task, [*given, *where])
   output.OutputFolder(folder).claim(experiment.config)
-  data = task.load(experiment.task_settings, experiment.run.seed)
+  course = runner._COURSES[task.kind](experiment)
+  (phase,) = phases.lay_out(experiment, course.users)
+  bench = course.make_bench(phase, None, folder)
+  course.begin(phase, bench, folder)
+  weights = _drawn(bench.functional.initial_weights[0])
   if task.kind == 'language_model':
-    record = tokenizer_sources.make_first_tokenizer(experiment, data)
-    record.write(folder)
-    bench = workbench.Workbench(experiment, data, record.tokenizer)
-    weights = _drawn(bench.model.initial_weights(0))
     # Some tokens are much more likely than others, and single bytes are not.
     weights[-1] *= 8
-    weights[-1][[p.startswith('<0x') for p in record.tokenizer.pieces]] -= 8
-    model = bench.model.to_keras(weights)
-    usage = bench.usage(tokenizer_sources.file_name(0))
-  else:
-    bench = classification._workbench(experiment, data, folder)
-    weights = _drawn(bench.functional.initial_weights[0])
-    if experiment.algorithm.local_part:
-      weights = weights[1:]
-    model, usage = bench.to_keras(weights), bench.usage(folder)
-  ledger = reporting.opening_ledger(experiment, None)
+    weights[-1][[p.startswith('<0x') for p in bench.tokenizer.pieces]] -= 8
+  elif not experiment.algorithm.has_whole_model:
+    weights = weights[1:]
+  mechanism = NoMechanism('nothing was trained')
   outcome = program.Outcome(
-    weights=weights, state=None, ledger=ledger, rounds_done=1, ended='finished',
-    signal_number=None, selected_weights=weights, selected_round=1, target_round=None,
+    weights=weights, state=None, ledger=ledger.Ledger.of(mechanism), rounds_done=1,
+    ended='finished', signal_number=None, selected_weights=weights, selected_round=1,
+    target_round=None,
   )  # fmt: skip
-  card = reporting.write_card(experiment, outcome, None, folder)
-  reporting.write_results(outcome, card, {}, model, usage, folder)
+  card = reporting.write_card(experiment, outcome, mechanism, None, folder)
+  reporting.write_results(
+    outcome, card, {}, bench.to_keras(weights), bench.usage(folder), folder
+  )
   return Made(folder, experiment, bench, weights)
 
 

@@ -6,14 +6,30 @@ result = tff_textpriv.run('imdb', 'rr_ldp', total_rounds=10)
 result.metrics['test_auc'], result.privacy_card, result.model
 """
 
+import dataclasses
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tff_textpriv import flags, results, settings
-from tff_textpriv.tasks import base
+from tff_textpriv import flags, results
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.tasks import base, objects
+from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.training import own_parts
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+  import tensorflow_federated as tff
 
 
-def run(task: str, algo: str, **given: Any) -> results.Result:
+def run(
+  task: str | experiment_lib.Task | objects.TaskObject,
+  algo: str | settings_lib.Settings | tuple[settings_lib.Settings, ...],
+  *,
+  model: 'str | tf.keras.Model | None' = None,
+  aggregator: 'tff.aggregators.WeightedAggregationFactory | None' = None,
+  **given: Any,
+) -> results.Result:
   """Runs an experiment as `python -m tff_textpriv.tasks.TASK --algo=ALGO` does.
 
   It is the same code: the same settings and seed give the same files in the same
@@ -21,9 +37,16 @@ def run(task: str, algo: str, **given: Any) -> results.Result:
   finished is only tested again.
 
   Args:
-    task: The task, one of the modules in `tff_textpriv.tasks`.
-    algo: The algorithm.
-    **given: The task's flags by name, as Python values: `total_rounds=10`,
+    task: The name of a task, or a task as an object: what `tff_textpriv.task`,
+      `from_frame`, `from_records` and `from_client_data` return.
+    algo: The name of an algorithm, or its settings as an object,
+      `FedAvgSettings(client_learning_rate=0.1)`, or both its settings and those of its
+      privacy, `(DpFedAvgSettings(), CentralPrivacySettings(target_epsilon=2.0))`.
+    model: The name of a model, or a Keras model of your own, from what the task's own
+      model reads to logits. It starts from the weights that it has.
+    aggregator: A TFF aggregation factory of your own, which takes the place of the mean
+      of `fed_avg` and its like. Such a run promises nothing.
+    **given: Flags by name, as Python values: `total_rounds=10`,
       `tied_embeddings=False`, `workers=['host1:10000']`, `data=path`.
 
   Returns:
@@ -31,24 +54,69 @@ def run(task: str, algo: str, **given: Any) -> results.Result:
 
   Raises:
     ValueError: What the command would refuse, in the same words: a name or a value that
-      is wrong, data that cannot be read, a folder with other settings.
+      is wrong, data that cannot be read, a folder with other settings or objects.
     KeyboardInterrupt: If the run was interrupted; a checkpoint has been saved.
   """
   for name, value in given.items():
     if value is None:
-      raise settings.SettingsError(
+      raise settings_lib.SettingsError(
         name, None, 'cannot be None; leave it out for the default'
       )
+  if isinstance(model, str):
+    given, model = {**given, 'model': model}, None
   flags.silence_tensorflow()
-  experiment = base.parse(
-    base.find(task),
-    [
-      f'--{name}={settings.format_value(value)}'
-      for name, value in {'algo': algo, **given}.items()
-    ],
+  declared, task_flags = _task(task)
+  experiment = base.make_experiment(
+    declared,
+    _together(given, task_flags, _algorithm_flags(algo)),
+    own_parts.OwnParts(model, aggregator),
   )
   code = base.run(experiment)
   if code:
     name = signal.Signals(code - 128).name
     raise KeyboardInterrupt(f'{name} stopped the run; repeat the call to go on')
   return results.load(experiment.folder)
+
+
+def _task(task: Any) -> tuple[experiment_lib.Task, dict[str, Any]]:
+  """Returns a task, and the flags that an object of it comes with."""
+  if isinstance(task, objects.TaskObject):
+    return task.task, task.given
+  if isinstance(task, experiment_lib.Task):
+    return task, {}
+  if not isinstance(task, str):
+    raise flags.UsageError(
+      f'task is {type(task).__name__}: give a name or a task; from_frame, from_records '
+      'and from_client_data make tasks of data'
+    )
+  return base.find(task), {}
+
+
+def _algorithm_flags(algo: Any) -> dict[str, Any]:
+  """Returns the flags that name an algorithm and its settings."""
+  if isinstance(algo, str):
+    return {'algo': algo}
+  parts = algo if isinstance(algo, tuple) else (algo,)
+  for algorithm in registry.ALGORITHMS.values():
+    kinds = (algorithm.settings, algorithm.privacy)[: len(parts)]
+    if tuple(map(type, parts)) == kinds:
+      chosen = {'algo': algorithm.name}
+      return _together(chosen, *({**dataclasses.asdict(part)} for part in parts))
+  shown = ', '.join(type(part).__name__ for part in parts)
+  raise flags.UsageError(
+    f'algo is {shown}: give a name, the settings of an algorithm as in '
+    'tff_textpriv.algorithms, or a pair of them and the settings of its privacy'
+  )
+
+
+def _together(*groups: dict[str, Any]) -> dict[str, Any]:
+  """Joins flags that were given in different ways; none may be given twice."""
+  joined: dict[str, Any] = {}
+  for group in groups:
+    twice = sorted(joined.keys() & group.keys())
+    if twice:
+      raise flags.UsageError(
+        f'{twice[0]} is given twice: as a keyword, and in the task or the settings'
+      )
+    joined |= group
+  return joined

@@ -11,7 +11,15 @@ _PARTIAL = '.partial.'
 
 
 class FileError(ValueError):
-  """A file that a run wrote cannot be read; the message names it and says why."""
+  """A file that a run wrote cannot be read; the message names it and says why.
+
+  Attributes:
+    reason: The why alone.
+  """
+
+  def __init__(self, message: str, reason: str = ''):
+    super().__init__(message)
+    self.reason = reason or message
 
 
 @contextlib.contextmanager
@@ -59,7 +67,7 @@ def read_text(file: pathlib.Path) -> str:
   try:
     return file.read_text(encoding='utf-8')
   except (OSError, UnicodeDecodeError) as error:
-    raise FileError(f'{file}: cannot be read ({error})') from error
+    raise unreadable(file, error) from error
 
 
 def read_json(file: pathlib.Path) -> dict[str, Any]:
@@ -69,7 +77,17 @@ def read_json(file: pathlib.Path) -> dict[str, Any]:
     content = json.loads(text)
   # A number of too many digits is a plain ValueError.
   except (ValueError, RecursionError) as error:
-    raise FileError(f'{file}: not the JSON that a run writes ({error})') from error
+    raise FileError(
+      f'{file}: not the JSON that a run writes ({error})', str(error)
+    ) from error
   if not isinstance(content, dict):
-    raise FileError(f'{file}: not the JSON that a run writes (it is no object)')
+    raise FileError(
+      f'{file}: not the JSON that a run writes (it is no object)',
+      'it is not a JSON object',
+    )
   return content
+
+
+def unreadable(file: pathlib.Path, why: object) -> FileError:
+  """Returns the error of a file that cannot be read, for a reason."""
+  return FileError(f'{file}: cannot be read ({why})', str(why))

@@ -18,8 +18,9 @@ from absl import flags as absl_flags
 from tff_textpriv import settings as settings_lib
 
 _SettingsT = TypeVar('_SettingsT', bound=settings_lib.Settings)
-_HELP_FLAGS = ('--help', '-help', '-h', '--helpfull')
-_HELP_WIDTH = 96
+FULL_HELP = '--helpfull'
+_HELP_FLAGS = ('--help', '-help', '-h', FULL_HELP)
+HELP_WIDTH = 96
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,11 @@ class UsageError(ValueError):
 
 class HelpRequested(Exception):
   """`--help` stands on the command line."""
+
+
+def without_help(argv: Sequence[str]) -> list[str]:
+  """Returns the arguments of a command line that do not ask for help."""
+  return [argument for argument in argv if argument not in _HELP_FLAGS]
 
 
 def expand_flagfiles(argv: Sequence[str]) -> list[str]:
@@ -75,7 +81,7 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
     UsageError: For an unknown flag, a flag without value, a stray argument or a
       missing one.
   """
-  if any(argument in _HELP_FLAGS for argument in argv):
+  if len(without_help(argv)) < len(argv):
     raise HelpRequested()
   values = absl_flags.FlagValues()
   values.set_gnu_getopt()
@@ -109,7 +115,13 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
 
 
 def make(cls: type[_SettingsT], given: Mapping[str, Any]) -> _SettingsT:
-  """Makes settings of class `cls` from the given flags; the rest are defaults."""
+  """Makes settings of a class; what is not given has its default.
+
+  Args:
+    cls: The class.
+    given: Texts of flags or Python values, by name; names of other classes are passed
+      over.
+  """
   return cls(
     **{
       field.name: _convert(field, given[field.name])
@@ -124,7 +136,7 @@ def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
   lines = [
     f'usage: {usage}',
     '',
-    *textwrap.wrap(description, _HELP_WIDTH, break_on_hyphens=False),
+    *textwrap.wrap(description, HELP_WIDTH, break_on_hyphens=False),
   ]
   for group in groups:
     if not group.fields():
@@ -134,7 +146,7 @@ def format_help(usage: str, description: str, groups: Sequence[Group]) -> str:
       lines.append(f'  {_shown_name(field)}')
       lines += textwrap.wrap(
         f'{field.metadata["help"]} ({_facts(field)})',
-        _HELP_WIDTH,
+        HELP_WIDTH,
         initial_indent=' ' * 6,
         subsequent_indent=' ' * 6,
       )
@@ -176,10 +188,11 @@ def exit_with_sentences(
   """
   silence_tensorflow()
   try:
-    code = command()
-  except HelpRequested:
-    print(help_page())
-    code = 0
+    try:
+      code = command()
+    except HelpRequested:
+      print(help_page())
+      code = 0
   except KeyboardInterrupt:
     print('stopped', file=sys.stderr)
     code = 130
@@ -267,12 +280,14 @@ def _is_switch(field: dataclasses.Field) -> bool:
   return settings_lib.value_type(field) == (bool, False)
 
 
-def _convert(field: dataclasses.Field, text: str | tuple[str, ...]) -> Any:
-  """Converts a flag's text to its field's type."""
+def _convert(field: dataclasses.Field, given: Any) -> Any:
+  """Converts a flag's text, or a Python value like it, to its field's type."""
   if field.metadata['positional']:
-    return text
-  assert isinstance(text, str)  # Only a positional list is a tuple.
+    return given
   element_type, is_list = settings_lib.value_type(field)
+  if not isinstance(given, str):
+    return _python_value(given, element_type)
+  text = given
   elements = [text]
   if is_list:
     elements = [part.strip() for part in text.split(',')] if text else []
@@ -286,3 +301,13 @@ def _convert(field: dataclasses.Field, text: str | tuple[str, ...]) -> Any:
         field.name, text, f'must be {settings_lib.allowed_range(field)}'
       ) from error
   return tuple(converted) if is_list else converted[0]
+
+
+def _python_value(given: Any, element_type: type) -> Any:
+  """Returns lists as tuples, paths as texts, and numbers as the type of the field."""
+  if isinstance(given, list | tuple):
+    return tuple(_python_value(element, element_type) for element in given)
+  if isinstance(given, os.PathLike):
+    return os.fspath(given)
+  value = given.item() if getattr(given, 'shape', None) == () else given
+  return float(value) if element_type is float and type(value) is int else value

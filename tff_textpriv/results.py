@@ -4,14 +4,12 @@ Until the model is asked for, this needs nothing but Python itself: a notebook w
 Python is too new for TensorFlow Federated can still show what a run has left.
 """
 
-import csv
 import dataclasses
 import functools
-import io
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tff_textpriv import files
+from tff_textpriv import run_folder
 from tff_textpriv import settings as settings_lib
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ class Result:
   @functools.cached_property
   def model(self) -> 'tf.keras.Model | None':
     """The trained Keras model; `None` where the server has none (`local_only`)."""
-    file = self.folder / 'model.keras'
+    file = self.folder / run_folder.MODEL
     if not file.exists():
       return None
     from tff_textpriv.models import saved_models
@@ -88,7 +86,7 @@ class Result:
       raise ResultsError(
         f'{self.folder} has no rounds of {metric!r}, but {", ".join(columns)}{near}'
       )
-    return points(self.rounds, names[0])
+    return run_folder.points(self.rounds, names[0])
 
   def __repr__(self) -> str:
     run = f'{self.config["algo"]} on {self.config["task"]}'
@@ -120,56 +118,20 @@ def load(folder: str | pathlib.Path) -> Result:
     FileError: If one of its files is missing or damaged.
   """
   folder = pathlib.Path(folder)
-  if not (folder / 'config.json').exists():
+  if not run_folder.is_run(folder):
     raise ResultsError(f'{folder} is not the folder of a run: it has no config.json')
-  if not (folder / 'results.json').exists():
+  if not run_folder.has_finished(folder):
     raise ResultsError(
       f'the run in {folder} has not finished: it has no results.json; repeat its '
       'command to go on with it'
     )
   return Result(
     folder,
-    _read(folder / 'config.json', 'algo', 'task'),
-    _read(folder / 'results.json', 'rounds'),
-    read_rounds(folder),
+    run_folder.read_config(folder),
+    run_folder.read_results(folder),
+    list(run_folder.rounds(folder)),
     PrivacyCard(
-      _read(folder / 'privacy_card.json', 'algo', 'task', 'headline'),
-      files.read_text(folder / 'privacy_card.md'),
+      run_folder.read_object(folder / run_folder.CARD, 'algo', 'task', 'headline'),
+      run_folder.read_text(folder / run_folder.CARD_PAGE),
     ),
   )
-
-
-def read_rounds(folder: pathlib.Path) -> list[dict[str, float]]:
-  """Reads metrics.csv: a map for each round, without the cells that are empty."""
-  file = folder / 'metrics.csv'
-  lines = io.StringIO(files.read_text(file), newline='')
-  try:
-    rows = list(csv.DictReader(lines))
-    rounds = [
-      {name: float(value) for name, value in row.items() if value} for row in rows
-    ]
-    for row in rounds:
-      int(row['round'])
-    return rounds
-  # Too many cells are a list under no name.
-  except (ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
-    raise files.FileError(
-      f'{file}: not the table that a run writes ({error!r})'
-    ) from error
-
-
-def points(
-  rounds: list[dict[str, float]], column: str
-) -> tuple[list[int], list[float]]:
-  """Returns the rounds that have a column, and its values in them."""
-  having = [row for row in rounds if column in row]
-  return [int(row['round']) for row in having], [row[column] for row in having]
-
-
-def _read(file: pathlib.Path, *names: str) -> dict[str, Any]:
-  """Reads a JSON object that must have some names."""
-  content = files.read_json(file)
-  for name in names:
-    if name not in content:
-      raise files.FileError(f'{file}: there is no {name!r} in it')
-  return content

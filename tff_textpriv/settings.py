@@ -42,6 +42,7 @@ def setting(
   below: float | None = None,
   choices: Sequence[str] | None = None,
   positional: bool = False,
+  key: str = '',
 ) -> Any:
   """Declares one setting: a dataclass field with its help and allowed range.
 
@@ -56,6 +57,8 @@ def setting(
     choices: The allowed strings.
     positional: Whether it is an argument without a name, a `str` or, as the last one,
       a `tuple[str, ...]`, instead of a flag.
+    key: What the first page of help says of it in a few words, if it is one of the
+      flags that matter most; goes for fields that take its place in derived classes.
 
   Returns:
     A `dataclasses.field` that carries the above as metadata.
@@ -68,6 +71,7 @@ def setting(
       'limits': {key: bound for key, bound in limits.items() if bound is not None},
       'choices': tuple(choices) if choices is not None else None,
       'positional': positional,
+      'key': key,
     },
   )
 
@@ -79,6 +83,13 @@ class Settings:
   def __post_init__(self) -> None:
     for field in dataclasses.fields(self):
       _check(field, getattr(self, field.name))
+
+
+def key_text(cls: type[Settings], name: str) -> str:
+  """Returns a field's `key`, declared in the class or in one that it inherits."""
+  declared = (vars(each).get('__dataclass_fields__', {}) for each in cls.__mro__)
+  texts = (fields[name].metadata['key'] for fields in declared if name in fields)
+  return next(filter(None, texts), '')
 
 
 def value_type(field: dataclasses.Field) -> tuple[type, bool]:
@@ -144,7 +155,15 @@ def _check(field: dataclasses.Field, value: Any) -> None:
       return
     raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
   element_type, is_list = value_type(field)
-  for element in value if is_list else (value,):
+  elements = value if is_list and isinstance(value, tuple | list) else (value,)
+  for element in elements:
+    if not isinstance(element, str | int | float):
+      # Perhaps somebody's data: its kind is told, and nothing of what is in it.
+      raise SettingsError(
+        field.name,
+        None,
+        f'must be {allowed_range(field)}, and no {type(element).__name__}',
+      )
     if not _is_allowed(field, element_type, element):
       hint = did_you_mean(element, field.metadata['choices'] or ())
       raise SettingsError(field.name, value, f'must be {allowed_range(field)}{hint}')

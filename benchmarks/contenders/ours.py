@@ -13,7 +13,7 @@ from benchmarks import workloads
 from benchmarks.contenders import server
 from tff_textpriv.iterative_processes import learning_model, registry, stacked_batches
 from tff_textpriv.models import language_models
-from tff_textpriv.privacy import central
+from tff_textpriv.privacy import central, mechanism
 from tff_textpriv.runtime import execution
 
 
@@ -61,11 +61,12 @@ def build_process(
     'server_optimizer': 'sgd',
     'server_learning_rate': 1.0,
   }
+  chosen_mechanism: mechanism.Mechanism
   if not private:
     chosen['client_weighting'] = 'uniform'
-  plan = None
-  if private:
-    plan = central.CentralDpPlan(
+    chosen_mechanism = mechanism.NoMechanism('a measurement of speed')
+  else:
+    chosen_mechanism = central.CentralGaussian(
       sampling='fixed',
       population=cohort_size,
       cohort=cohort_size,
@@ -78,7 +79,9 @@ def build_process(
       claim=False,
     )
   functional_model = learning_model.from_language_model(model, weights)
-  return algorithm.build(functional_model, algorithm.settings(**chosen), plan, 0)
+  return algorithm.build(
+    functional_model, algorithm.settings(**chosen), chosen_mechanism
+  )
 
 
 if __name__ == '__main__':

@@ -102,10 +102,10 @@ def test_layerwise_weighs_each_tensor_by_the_softmax_of_its_distances(tff_runtim
     weights = _softmax(np.linalg.norm(updates[:, part], axis=1))
     expected.append(weights @ updates[:, part])
   step, measured = _run(_process('layerwise', 'layer'), theta, updates)
-  np.testing.assert_allclose(step, np.concatenate(expected), rtol=1e-5)
+  np.testing.assert_allclose(step, np.concatenate(expected), rtol=1e-5, atol=1e-6)
   whole, _ = _run(_process('layerwise', 'model'), theta, updates)
   weights = _softmax(np.linalg.norm(updates, axis=1))
-  np.testing.assert_allclose(whole, weights @ updates, rtol=1e-5)
+  np.testing.assert_allclose(whole, weights @ updates, rtol=1e-5, atol=1e-6)
   assert 'distance_weight_max' not in measured
 
 

@@ -17,7 +17,7 @@ from tff_textpriv.aggregators.bit_randomized_response import (
   BitMeanFactory,
   UnweightedBitMeanFactory,
 )
-from tff_textpriv.privacy import local
+from tff_textpriv.privacy import randomized_bits
 from tff_textpriv.runtime.execution import execution
 
 _D = 4_005
@@ -32,8 +32,8 @@ _WEIGHT_TYPE = tff.TensorType(np.float32)
 _EPSILONS = (0.1, 1.0, 10.0)
 
 
-def _plan(epsilon=1.0, **changes) -> local.LdpPlan:
-  plan = local.LdpPlan(epsilon=epsilon, num_coordinates=_D)
+def _plan(epsilon=1.0, **changes) -> randomized_bits.RandomizedBits:
+  plan = randomized_bits.RandomizedBits(epsilon, _D, bound=_BOUND)
   return dataclasses.replace(plan, **changes)
 
 
@@ -62,18 +62,18 @@ def _values(vectors, seed: int = 0):
 
 
 def _unweighted(plan, values, **arguments):
-  factory = UnweightedBitMeanFactory(plan, _BOUND, **arguments)
+  factory = UnweightedBitMeanFactory(plan, **arguments)
   process = factory.create(_VALUE_TYPE)
   return process.next(process.initialize(), values)
 
 
 def _weighted(plan, values, weights, **arguments):
-  process = BitMeanFactory(plan, _BOUND, **arguments).create(_VALUE_TYPE, _WEIGHT_TYPE)
+  process = BitMeanFactory(plan, **arguments).create(_VALUE_TYPE, _WEIGHT_TYPE)
   return process.next(process.initialize(), values, list(weights))
 
 
 def _bits(plan, vector, seed) -> np.ndarray:
-  report = bit_reports.randomize(plan, _BOUND, tf.constant(vector), tf.constant(seed))
+  report = bit_reports.randomize(plan, tf.constant(vector), tf.constant(seed))
   return bit_reports.signs(plan, report).numpy()
 
 
@@ -312,10 +312,10 @@ def test_secure_summation_gives_the_very_same_mean(secure_runtime, reported):
 
 def test_secure_summation_is_what_the_process_calls():
   process = UnweightedBitMeanFactory(
-    _plan(), _BOUND, tff.aggregators.SecureSumFactory(1, -1)
+    _plan(), tff.aggregators.SecureSumFactory(1, -1)
   ).create(_VALUE_TYPE)
   assert 'secure' in str(process.next.to_building_block())
-  plain = UnweightedBitMeanFactory(_plan(), _BOUND).create(_VALUE_TYPE)
+  plain = UnweightedBitMeanFactory(_plan()).create(_VALUE_TYPE)
   assert 'secure' not in str(plain.next.to_building_block())
 
 
@@ -333,12 +333,12 @@ def _aggregated_types(process) -> list[tff.Type]:
 
 def test_the_message_is_one_32nd_of_the_bytes_of_federated_averaging(tff_runtime):
   update_type = tff.TensorType(np.float32, [8 * 625])
-  plan = local.LdpPlan(1.0, 5000, noise_source='system')
+  plan = randomized_bits.RandomizedBits(1.0, 5000, noise_source='system')
   message_type = bit_reports.message_type(plan, weighted=False)
   assert message_type['bits'] == tff.TensorType(np.uint8, [625])
   assert 32 * messages.num_bytes(message_type) == messages.num_bytes(update_type)
   # And this is the type that the process's clients really send.
-  process = UnweightedBitMeanFactory(plan, 1.0).create(update_type)
+  process = UnweightedBitMeanFactory(plan).create(update_type)
   output = process.next(process.initialize(), [np.zeros(5000, np.float32)])
   assert output.measurements['bytes_per_client'] == 625
   (sent_type,) = _aggregated_types(process)
@@ -355,7 +355,7 @@ def test_the_message_has_as_few_bytes_as_its_bits_need():
   assert sizes(_plan(), weighted=True) == {'bits': 501, 'weight': 4}
   sampled = _plan(coordinates_per_client=100)
   assert sizes(sampled, weighted=True) == {'bits': 13, 'selection': 8, 'weight': 4}
-  report = bit_reports.randomize(sampled, _BOUND, tf.zeros([_D]), tf.constant([0, 1]))
+  report = bit_reports.randomize(sampled, tf.zeros([_D]), tf.constant([0, 1]))
   assert sum(tensor.numpy().nbytes for tensor in report.values()) == 21
 
 
@@ -370,23 +370,23 @@ def test_packed_bits_come_out_as_they_went_in(num_bits):
 
 
 def test_values_that_do_not_fit_the_plan_are_refused():
-  factory = UnweightedBitMeanFactory(_plan(), _BOUND)
+  factory = UnweightedBitMeanFactory(_plan())
   with pytest.raises(TypeError, match='hold no seed'):
     factory.create(_UPDATE_TYPE)
   with pytest.raises(ValueError, match='4,005 coordinates.*has 10'):
-    UnweightedBitMeanFactory(_plan(noise_source='system'), _BOUND).create(
+    UnweightedBitMeanFactory(_plan(noise_source='system')).create(
       tff.TensorType(np.float32, [10])
     )
   with pytest.raises(TypeError, match='floating-point'):
-    UnweightedBitMeanFactory(_plan(noise_source='system'), _BOUND).create(
+    UnweightedBitMeanFactory(_plan(noise_source='system')).create(
       tff.TensorType(np.int32, [_D])
     )
 
 
 def test_the_result_has_the_type_of_an_update():
   for process in (
-    UnweightedBitMeanFactory(_plan(), _BOUND).create(_VALUE_TYPE),
-    BitMeanFactory(_plan(), _BOUND).create(_VALUE_TYPE, _WEIGHT_TYPE),
+    UnweightedBitMeanFactory(_plan()).create(_VALUE_TYPE),
+    BitMeanFactory(_plan()).create(_VALUE_TYPE, _WEIGHT_TYPE),
   ):
     result_type = process.next.type_signature.result.result
     assert result_type == tff.FederatedType(_UPDATE_TYPE, tff.SERVER)
@@ -394,7 +394,7 @@ def test_the_result_has_the_type_of_an_update():
 
 def test_it_composes_with_tffs_zeroing_and_clipping(tff_runtime):
   plan = _plan(10.0, noise_source='system')
-  inner = UnweightedBitMeanFactory(plan, _BOUND)
+  inner = UnweightedBitMeanFactory(plan)
   clipping = tff.aggregators.clipping_factory(1.0, inner)
   process = tff.aggregators.zeroing_factory(1e3, clipping).create(_UPDATE_TYPE)
   long, huge = np.full(_D, 0.4), np.full(_D, 1e6)
@@ -408,7 +408,9 @@ def test_it_composes_with_tffs_zeroing_and_clipping(tff_runtime):
 
 @pytest.mark.parametrize('weighted', [True, False])
 def test_it_works_in_tffs_own_builders(tff_runtime, weighted):
-  plan = local.LdpPlan(epsilon=10.0, num_coordinates=3, noise_source='system')
+  plan = randomized_bits.RandomizedBits(
+    epsilon=10.0, num_coordinates=3, bound=0.3, noise_source='system'
+  )
   build, factory = (
     (tff.learning.algorithms.build_weighted_fed_avg, BitMeanFactory)
     if weighted
@@ -418,7 +420,7 @@ def test_it_works_in_tffs_own_builders(tff_runtime, weighted):
     small_models.linear(0),
     client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.3),
     server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
-    model_aggregator=factory(plan, 0.3),
+    model_aggregator=factory(plan),
   )
   rng = np.random.default_rng(0)
   slope = np.array([[1.0], [-1.0], [0.5]], np.float32)

@@ -11,7 +11,8 @@ from noise_check import is_gaussian
 from sample_plan import PLAN
 
 from tff_textpriv.aggregators import dp_mean
-from tff_textpriv.privacy import plans
+from tff_textpriv.privacy import central
+from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 
 _DIMENSIONS = 40_000
 _VALUE_TYPE = tff.to_type(
@@ -19,7 +20,7 @@ _VALUE_TYPE = tff.to_type(
 )
 
 
-def _plan(**changes) -> plans.CentralDpPlan:
+def _plan(**changes) -> central.CentralGaussian:
   return dataclasses.replace(PLAN, **{'rounds': 10, 'noise_multiplier': 2.0, **changes})
 
 
@@ -39,8 +40,8 @@ def _clients(count: int, norm: float, seed: int = 0):
   return [_update(vector) for vector in vectors]
 
 
-def _run(plan, clients, rounds=1, seed=0):
-  process = dp_mean.DpMeanFactory(plan, seed).create(_VALUE_TYPE)
+def _run(plan, clients, rounds=1):
+  process = dp_mean.DpMeanFactory(plan).create(_VALUE_TYPE)
   state, outputs = process.initialize(), []
   for _ in range(rounds):
     outputs.append(process.next(state, clients))
@@ -49,7 +50,7 @@ def _run(plan, clients, rounds=1, seed=0):
 
 
 def test_the_aggregate_has_the_type_of_an_update(tff_runtime):
-  process = dp_mean.DpMeanFactory(_plan(), 0).create(_VALUE_TYPE)
+  process = dp_mean.DpMeanFactory(_plan()).create(_VALUE_TYPE)
   assert process.next.type_signature.result.result == tff.FederatedType(
     _VALUE_TYPE, tff.SERVER
   )
@@ -136,9 +137,9 @@ def test_noise_of_a_larger_accounted_cohort_is_scaled_down(tff_runtime):
 
 def test_noise_is_a_function_of_seed_and_round(tff_runtime):
   clients = _clients(1, norm=0.0)
-  first = _run(_plan(), clients, rounds=2, seed=1)
-  again = _run(_plan(), clients, rounds=2, seed=1)
-  other = _run(_plan(), clients, rounds=1, seed=2)
+  first = _run(_plan(seed=1), clients, rounds=2)
+  again = _run(_plan(seed=1), clients, rounds=2)
+  other = _run(_plan(seed=2), clients, rounds=1)
   for ours, theirs in zip(first, again, strict=True):
     np.testing.assert_array_equal(_flat(ours.result), _flat(theirs.result))
   streams = [_flat(first[0].result), _flat(first[1].result), _flat(other[0].result)]
@@ -153,7 +154,7 @@ def test_system_noise_does_not_repeat(tff_runtime):
 
 
 def test_adaptive_clipping_finds_the_quantile_of_the_norms(tff_runtime):
-  adaptive = plans.AdaptiveClipping(quantile=0.5, learning_rate=0.5, count_stddev=1e-3)
+  adaptive = AdaptiveClipping(quantile=0.5, learning_rate=0.5, count_stddev=1e-3)
   plan = _plan(noise_multiplier=1e-4, adaptive=adaptive, clip=8.0)
   norms = np.linspace(0.1, 2.0, 20)
   clients = [_clients(1, norm, seed=i)[0] for i, norm in enumerate(norms)]
@@ -166,7 +167,7 @@ def test_adaptive_clipping_finds_the_quantile_of_the_norms(tff_runtime):
 
 
 def test_adaptive_clipping_adds_the_noise_of_its_share(tff_runtime):
-  adaptive = plans.AdaptiveClipping(quantile=0.5, learning_rate=0.2, count_stddev=2.0)
+  adaptive = AdaptiveClipping(quantile=0.5, learning_rate=0.2, count_stddev=2.0)
   plan = _plan(noise_multiplier=2.0, adaptive=adaptive)
   (output,) = _run(plan, _clients(2, norm=0.0))
   # z_value = (2^-2 - (2 * 2)^-2)^-1/2 = 2.3094: more noise on the update, because the

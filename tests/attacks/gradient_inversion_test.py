@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_textpriv.attacks import gradient_inversion, kernel_span, scores, targets
-from tff_textpriv.attacks.settings import InversionSettings
+from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.models import classifiers, sequence_classifiers
 
 _WORDS = 60

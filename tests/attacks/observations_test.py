@@ -5,15 +5,23 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv.attacks import observations
 from tff_textpriv.iterative_processes import (
-  algorithm_settings,
   classification_model,
+  dp_fed_avg,
+  fed_att,
+  fed_avg,
+  fed_prox,
+  fed_recon,
+  fede_vocab,
   registry,
+  rr_ldp,
 )
 from tff_textpriv.models import sequence_classifiers
-from tff_textpriv.privacy import local, local_gaussian, plans
+from tff_textpriv.privacy import central_settings, local_gaussian, randomized_bits
+from tff_textpriv.privacy.mechanism import Deployment
 
 _MODEL = sequence_classifiers.BiLstmClassifier(
   30, 0, 3, embedding_size=4, dropout=0.0, units=5
@@ -32,7 +40,7 @@ def _batch(ids=((3, 7, 30), (9, 1, 2)), labels=(2, 0)):
   return inputs, np.array(labels, np.int32)
 
 
-def _observe(algorithm, settings=None, plan=None, batches=None, **kwargs):
+def _observe(algorithm, settings=None, plan=NO_MECHANISM, batches=None, **kwargs):
   chosen = registry.ALGORITHMS[algorithm]
   settings = settings or chosen.settings()
   client = observations.Client(chosen, settings, plan, _MODEL, **kwargs)
@@ -49,7 +57,7 @@ def _assert_same(some, others, **kwargs):
 
 
 def test_one_step_of_sgd_sends_the_gradient():
-  settings = algorithm_settings.FedAvgSettings(client_learning_rate=0.25)
+  settings = fed_avg.FedAvgSettings(client_learning_rate=0.25)
   sent = _observe('fed_avg', settings)
   _assert_same(sent.gradients, _true_gradients(), atol=1e-5)
   moved = np.flatnonzero(np.abs(sent.table_gradient).sum(axis=1))
@@ -58,7 +66,7 @@ def test_one_step_of_sgd_sends_the_gradient():
 
 @pytest.mark.parametrize('optimizer', ['adam', 'adamw'])
 def test_the_first_step_of_adam_tells_the_gradient_and_not_only_its_sign(optimizer):
-  settings = algorithm_settings.FedAvgSettings(
+  settings = fed_avg.FedAvgSettings(
     client_optimizer=optimizer, client_learning_rate=0.01
   )
   sent, true = _observe('fed_avg', settings).gradients, _true_gradients()
@@ -69,13 +77,13 @@ def test_the_first_step_of_adam_tells_the_gradient_and_not_only_its_sign(optimiz
 
 
 def test_the_proximal_term_does_not_pull_in_the_first_step():
-  settings = algorithm_settings.FedProxSettings(client_learning_rate=0.25)
+  settings = fed_prox.FedProxSettings(client_learning_rate=0.25)
   sent = _observe('fed_prox', settings).gradients
   _assert_same(sent, _true_gradients(), atol=1e-5)
 
 
 def test_private_vocabularies_send_no_embedding_and_the_gradient_of_the_rest():
-  settings = algorithm_settings.FedeVocabSettings(
+  settings = fede_vocab.FedeVocabSettings(
     client_optimizer='sgd', client_learning_rate=0.25, adaptive_updating=False
   )
   sent = _observe('fede_vocab', settings)
@@ -89,7 +97,7 @@ def test_adaptive_updating_changes_what_is_sent():
   with_it, without = (
     _observe(
       'fede_vocab',
-      algorithm_settings.FedeVocabSettings(adaptive_updating=adapts, **chosen),
+      fede_vocab.FedeVocabSettings(adaptive_updating=adapts, **chosen),
     ).shared_gradients[0]
     for adapts in (True, False)
   )
@@ -97,7 +105,7 @@ def test_adaptive_updating_changes_what_is_sent():
 
 
 def test_reconstruction_hides_the_rows_of_private_tokens_only():
-  settings = algorithm_settings.FedReconSettings(
+  settings = fed_recon.FedReconSettings(
     client_optimizer='sgd', client_learning_rate=0.2
   )
   sent = _observe('fed_recon', settings, num_private=3)
@@ -113,17 +121,12 @@ def test_who_trains_alone_sends_nothing():
 
 
 def _dp_plan():
-  return plans.make_plan(
-    plans.PrivacySettings(noise_multiplier=1.0, clip=0.1),
-    sampling='poisson',
-    simulated_population=100,
-    simulated_cohort=10,
-    rounds=1,
-  )
+  settings = central_settings.CentralPrivacySettings(noise_multiplier=1.0, clip=0.1)
+  return settings.mechanism(Deployment('poisson', 100, 10, rounds=1))
 
 
 def test_the_server_of_dp_fed_avg_sees_clipped_updates_and_others_see_noise():
-  settings = algorithm_settings.DpFedAvgSettings(client_learning_rate=1.0)
+  settings = dp_fed_avg.DpFedAvgSettings(client_learning_rate=1.0)
   server = _observe('dp_fed_avg', settings, _dp_plan())
   norm = np.sqrt(sum(np.square(one).sum() for one in server.gradients))
   assert norm == pytest.approx(0.1, rel=1e-4)
@@ -136,8 +139,10 @@ def test_the_server_of_dp_fed_avg_sees_clipped_updates_and_others_see_noise():
 
 
 def test_attentive_clients_add_their_noise_themselves():
-  plan = local_gaussian.LocalGaussianSettings(noise_magnitude=0.5).plan()
-  settings = algorithm_settings.FedAttSettings(client_learning_rate=1.0)
+  plan = local_gaussian.LocalGaussianSettings(noise_magnitude=0.5).mechanism(
+    Deployment('fixed', 1, 1, rounds=1)
+  )
+  settings = fed_att.FedAttSettings(client_learning_rate=1.0)
   sent = _observe('fed_att', settings, plan).gradients
   noise = np.concatenate(
     [(a - b).ravel() for a, b in zip(sent, _true_gradients(), strict=True)]
@@ -147,11 +152,20 @@ def test_attentive_clients_add_their_noise_themselves():
 
 def test_one_client_s_bits_are_what_the_process_of_rr_ldp_applies(tff_runtime):
   del tff_runtime  # Runs the process.
-  settings = algorithm_settings.RrLdpSettings()
-  plan = local.make_plan(local.LocalPrivacySettings(), _MODEL.num_parameters)
+  settings = rr_ldp.RrLdpSettings()
+  plan = randomized_bits.LocalPrivacySettings().mechanism(
+    Deployment(
+      'fixed',
+      population=1,
+      cohort=1,
+      rounds=1,
+      num_coordinates=_MODEL.num_parameters,
+      client_step=settings.client_step,
+    )
+  )
   sent = _observe('rr_ldp', settings, plan).gradients
   process = registry.ALGORITHMS['rr_ldp'].build(
-    classification_model.from_classifier(_MODEL, _WEIGHTS), settings, plan, 0
+    classification_model.from_classifier(_MODEL, _WEIGHTS), settings, plan
   )
   state = process.initialize()
   state = process.next(state, [([_batch()], [_SEED])]).state
@@ -167,13 +181,13 @@ def test_one_client_s_bits_are_what_the_process_of_rr_ldp_applies(tff_runtime):
 
 def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime):
   del tff_runtime  # Runs the process.
-  settings = algorithm_settings.FedAvgSettings(
+  settings = fed_avg.FedAvgSettings(
     client_learning_rate=0.25, server_optimizer='sgd', server_learning_rate=1.0
   )
   batches = [_batch(), _batch(((4, 5, 6), (20, 21, 22)), (1, 1))]
   sent = _observe('fed_avg', settings, batches=batches).gradients
   process = registry.ALGORITHMS['fed_avg'].build(
-    classification_model.from_classifier(_MODEL, _WEIGHTS), settings, None, 0
+    classification_model.from_classifier(_MODEL, _WEIGHTS), settings, NO_MECHANISM
   )
   state = process.next(process.initialize(), [batches]).state
   for before, after, gradient in zip(
@@ -185,8 +199,8 @@ def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime)
 def test_age_moves_the_table_of_a_client():
   client = observations.Client(
     registry.ALGORITHMS['fede_vocab'],
-    algorithm_settings.FedeVocabSettings(),
-    None,
+    fede_vocab.FedeVocabSettings(),
+    NO_MECHANISM,
     _MODEL,
   )
   old = client.age(_WEIGHTS, [_batch()], rounds=3)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 
 from tff_textpriv.export import hugging_face, runs
@@ -28,7 +29,7 @@ def made(request, make_run, tmp_path_factory):
   (checkpoint / 'config.json').write_text(
     json.dumps(encoder_checkpoints.size_config(size))
   )
-  (checkpoint / 'model.safetensors').write_bytes(pretrained.write_safetensors(tensors))
+  (checkpoint / 'model.safetensors').write_bytes(safetensors.numpy.save(tensors))
   return make_run(
     sst2.TASK, *_TINY, '--model=encoder_checkpoint', f'--checkpoint={checkpoint}'
   )

@@ -133,17 +133,11 @@ def test_scores_are_those_of_the_evaluation(made, model):
   texts = ['how do i', 'Ω 日本 ﬁx', 'one two three four five six']
   tokenizer = made.bench.tokenizer
   plain = [normalize.normalize(text) for text in texts]
-
   ids = tokenizer.encode(plain)
-
-  class Clients:
-    def posts(self, number):
-      return [ids[int(number)]]
-
   evaluator = evaluation.LanguageModelEvaluator(made.bench.model, tokenizer, 1000)
   found = model.score(texts)
   for row in range(len(texts)):
-    expected = evaluator.evaluate(made.weights, Clients(), [str(row)])
+    expected = evaluator.evaluate(made.weights, [ids[row]])
     assert found['num_words'][row].numpy() == expected['num_words']
     np.testing.assert_allclose(
       found['perplexity'][row], expected['word_perplexity'], rtol=1e-3

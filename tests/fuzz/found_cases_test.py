@@ -120,13 +120,13 @@ _RUN = json.loads(_READERS['export language model'].good['model.json'])
       'encoder safetensors',
       'model.safetensors',
       _tensors((-4, 0)),
-      'outside of the file',
+      'cannot be read as safetensors',
     ),
     (
       'encoder safetensors',
       'model.safetensors',
       _tensors((0, 8)),
-      'outside of the file',
+      'cannot be read as safetensors',
     ),
     (
       'encoder safetensors',
@@ -204,8 +204,24 @@ _RUN = json.loads(_READERS['export language model'].good['model.json'])
     (
       'ledger',
       'ledger.json',
-      _READERS['ledger'].good['ledger.json'].replace('"delta": 0.0', '"delta": 1.0'),
+      _READERS['ledger']
+      .good['ledger.json']
+      .replace('"added_delta": 0.0', '"added_delta": 1.0'),
       'spend more than the delta',
+    ),
+    (
+      'ledger',
+      'ledger.json',
+      _READERS['ledger']
+      .good['ledger.json']
+      .replace('"num_bits": 20', '"num_bits": -9'),
+      '-9 is not a number of bits',
+    ),
+    (
+      'ledger',
+      'ledger.json',
+      _READERS['ledger'].good['ledger.json'].replace('_epsilon": 0.5', '_epsilon": -1'),
+      'epsilon',
     ),
     ('sweep', 'sweep.csv', b'x\n1\n', 'sweep.csv: not the table that a sweep writes'),
     ('sweep', 'sweep.csv', b'run,seconds\na,b\n', 'sweep.csv: not the table that a'),

@@ -327,11 +327,11 @@ def _encoder_tensors() -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _encoder(ending: str) -> Callable[[], Mapping[str, Content]]:
   def write() -> Mapping[str, Content]:
-    from tff_textpriv.models import pretrained
-
     config, tensors = _encoder_tensors()
     if ending == 'safetensors':
-      weights = pretrained.write_safetensors(tensors)
+      import safetensors.numpy
+
+      weights = safetensors.numpy.save(tensors)
     else:
       import h5py
 
@@ -470,7 +470,7 @@ def _flag_file(folder: pathlib.Path) -> None:
 
 
 def _ledger() -> Mapping[str, Content]:
-  from tff_textpriv.privacy import ledger, ledger_entries, mechanism
+  from tff_textpriv.privacy import costs, ledger, ledger_entries
 
   made = ledger.Ledger(1e-6, rounds_by_user={'ann': 3})
   made.charge_local('words', 'a sentence', 1.0)
@@ -481,21 +481,24 @@ def _ledger() -> Mapping[str, Content]:
       'rounds',
       'noise',
       2,
-      mechanism.SampledGaussian('poisson', 100, 10, 1.0),
+      costs.SampledGaussian('poisson', 100, 10, 1.0),
+    ),
+    ledger_entries.Entry(
+      'local', 'reports', 'bits', 3, costs.Bits(0.5, 20), by_user=True
     ),
   )
   return {'ledger.json': made.to_json()}
 
 
 def _read_ledger(folder: pathlib.Path) -> None:
-  from tff_textpriv.privacy import ledger
+  from tff_textpriv.privacy import errors, ledger
 
   text = (folder / 'ledger.json').read_bytes().decode('utf-8', 'replace')
   try:
     ledger.Ledger.from_json(text).epsilon()
-  except ledger.PrivacyError as error:
+  except errors.PrivacyError as error:
     # It is a part of a checkpoint's file, which names the folder.
-    raise ledger.PrivacyError(f'{folder}: {error}') from error
+    raise errors.PrivacyError(f'{folder}: {error}') from error
 
 
 def _sweep() -> Mapping[str, Content]:
@@ -507,7 +510,7 @@ def _sweep() -> Mapping[str, Content]:
 
 
 def _read_sweep(folder: pathlib.Path) -> None:
-  from tff_textpriv.tools import sweep_grid, sweep_table
+  from tff_textpriv.experiments import sweep_grid, sweep_table
 
   name = 'fed_avg_seed_0'
   run = sweep_grid.Run(name, folder / name, 'ptb', (), {'task': 'ptb'}, {'algo': 'x'})
@@ -515,13 +518,47 @@ def _read_sweep(folder: pathlib.Path) -> None:
     point.spread('test_loss')
 
 
+_STUDY = """title = 'Steps'
+question = 'Which step?'
+tasks = ['imdb']
+rows = 'step'
+columns = ['test_auc', 'validation_auc@5']
+plot = { metric = 'auc', kind = 'lines', x_label = 'step' }
+flags = { total_rounds = 20, rounds_per_eval = '{total_rounds}' }
+parts.plain = { algo = 'fed_avg', client_learning_rate = 0.1 }
+
+[[arms]]
+label = 'step {step:g}'
+use = ['plain']
+flags.client_epochs_per_round = '{total_rounds * 0.1 - 1}'
+x = '{step}'
+grid.step = [0.5, 0.25]
+paper.imdb.test_auc = [0.9, nan]
+branch_from = 'last'
+at_round = 3
+
+[[arms]]
+label = 'last'
+use = ['plain']
+"""
+
+
+def _read_study(folder: pathlib.Path) -> None:
+  from tff_textpriv.experiments import study_files, study_runner
+  from tff_textpriv.tasks import base
+
+  study = study_files.load(str(folder / 'steps.toml'))
+  study_runner.make_plan(study, base.find(study.tasks[0]), {}, (), folder)
+
+
 def _resume(folder: pathlib.Path) -> None:
+  from tff_textpriv import run_folder
   from tff_textpriv.training import output
 
   config = json.loads(_run_folder()['config.json'])
   with output.OutputFolder(folder / 'run') as claimed:
     claimed.check_config(config)
-  output.finished_results(folder / 'run', config)
+  run_folder.finished_results(folder / 'run', config)
 
 
 def _resumable() -> Mapping[str, Content]:
@@ -684,6 +721,12 @@ READERS = (
   ),
   Reader('ledger', _ledger, _read_ledger),
   Reader('sweep', _sweep, _read_sweep),
+  Reader(
+    'study file',
+    lambda: {'steps.toml': _STUDY},
+    _read_study,
+    named=('--',),  # The value of a flag is refused as on the command line.
+  ),
   Reader('resumed folder', _resumable, _resume),
   Reader(
     'checkpoint',

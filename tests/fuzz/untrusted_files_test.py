@@ -89,7 +89,7 @@ def test_tensors_that_are_in_another_file_are_refused(tmp_path):
     file.create_dataset(
       'x', (4,), np.float32, external=[(str(tmp_path / 'secret'), 0, 16)]
     )
-  with pytest.raises(pretrained.CheckpointError, match='a.h5: .*x is kept in another'):
+  with pytest.raises(pretrained.PretrainedError, match='a.h5: .*x is kept in another'):
     pretrained.read_tensors(tmp_path)
 
 
@@ -100,7 +100,7 @@ def test_virtual_tensors_are_refused(tmp_path):
   layout[:] = h5py.VirtualSource(str(tmp_path / 'other'), 'y', (4,))
   with h5py.File(tmp_path / 'a.h5', 'w') as file:
     file.create_virtual_dataset('x', layout)
-  with pytest.raises(pretrained.CheckpointError, match='a.h5: .*x is kept in another'):
+  with pytest.raises(pretrained.PretrainedError, match='a.h5: .*x is kept in another'):
     pretrained.read_tensors(tmp_path)
 
 
@@ -112,14 +112,14 @@ def test_links_from_one_hdf5_file_to_another_are_not_followed(tmp_path):
     file['x'] = h5py.ExternalLink(str(tmp_path / 'other'), 'y')
   tensors = pretrained.read_tensors(tmp_path)
   assert tensors.take('z').shape == (2,)
-  with pytest.raises(pretrained.CheckpointError, match='there is no tensor x'):
+  with pytest.raises(pretrained.PretrainedError, match='there is no tensor x'):
     tensors.take('x')
 
 
 def test_a_tensor_larger_than_its_file_takes_no_memory(tmp_path):
   with h5py.File(tmp_path / 'a.h5', 'w') as file:
     file.create_dataset('x', (10**12,), np.float32, chunks=(1000,))
-  with pytest.raises(pretrained.CheckpointError, match='x is larger than the file'):
+  with pytest.raises(pretrained.PretrainedError, match='x is larger than the file'):
     pretrained.read_tensors(tmp_path)
 
 

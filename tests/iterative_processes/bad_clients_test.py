@@ -7,31 +7,29 @@ say. In place of its dropout seed, which is not used, a batch has the kind of it
 
 import collections
 
+import algorithm_rounds
 import numpy as np
 import pytest
+import sample_plan
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv import randomness
 from tff_textpriv.aggregators import count_mean_sketch as sketch_aggregator
 from tff_textpriv.aggregators import dp_mean, sound_updates
 from tff_textpriv.iterative_processes import (
   classification_model,
-  device_state,
+  contract,
   registry,
-  stacked_batches,
 )
 from tff_textpriv.models import classifiers
-from tff_textpriv.privacy import count_mean_sketch, local, local_gaussian, plans
-from tff_textpriv.runtime import device_store
+from tff_textpriv.privacy import count_mean_sketch
+from tff_textpriv.privacy.central_settings import CentralPrivacySettings
 
 _ROWS, _WIDTH = 6, 4
 _GOOD, _NAN, _INFINITE, _HUGE, _EMPTY = range(5)
 _KINDS = {'nan': _NAN, 'infinite': _INFINITE, 'huge': _HUGE, 'empty': _EMPTY}
 _FACTORS = (1.0, np.nan, np.inf, 3e38, 1.0)
 _NUM_CLIENTS, _NUM_BAD = 6, 2
-# Of the same names; those that a device keeps for itself have a store of states.
-_WITH_DEVICES = ('fede_vocab', 'lg_fedavg', 'local_only')
 
 
 @tf.custom_gradient
@@ -89,94 +87,46 @@ def _batches(client, kind):
   ]
 
 
-def _plan(name, num_coordinates):
-  """A plan of the kind that the algorithm needs, without noise where that can be."""
-  privacy = registry.ALGORITHMS[name].privacy
-  if privacy is None:
-    return None
-  if privacy is local.LocalPrivacySettings:
-    return local.make_plan(privacy(), num_coordinates)
-  if privacy is local_gaussian.LocalGaussianSettings:
-    return privacy().plan()
-  size = {'population': _NUM_CLIENTS, 'cohort': _NUM_CLIENTS}
-  return plans.CentralDpPlan(
-    sampling='fixed', rounds=3, clip=0.5, noise_multiplier=0.0, delta=1e-5, **size,
-    **{f'simulated_{key}': value for key, value in size.items()},
-  )  # fmt: skip
+def _start(name, folder, **settings):
+  """Returns the rounds of an algorithm, without noise where that can be."""
+  algorithm = registry.ALGORITHMS[name]
+  flags = {}
+  if issubclass(algorithm.privacy, CentralPrivacySettings):
+    flags = {'noise_multiplier': 0.0}
+  model = _model()
+  return algorithm_rounds.Rounds(
+    algorithm,
+    model,
+    algorithm.settings(**settings),
+    algorithm_rounds.mechanism(algorithm, model, _NUM_CLIENTS, **flags),
+    folder,
+  )
 
 
-class _Training:
-  """A process and, where clients keep something, their devices."""
-
-  def __init__(self, name, model, folder, **settings):
-    algorithm = registry.ALGORITHMS[name]
-    chosen = algorithm.settings(**settings)
-    num_coordinates = sum(np.size(weight) for weight in model.initial_weights[0])
-    plan = _plan(name, num_coordinates)
-    self.name = name
-    self.process = algorithm.build(model, chosen, plan, seed=0)
-    self._next = self.process.next
-    if isinstance(self.process, tff.learning.templates.LearningProcess):
-      self._next = stacked_batches.NextRound(self.process)
-    self._has_seeds = algorithm.client_seeds
-    self.store = None
-    if name in _WITH_DEVICES:
-      self.device = algorithm.make_device(model, chosen)
-      num_local = len(self.device.trainer.local_specs)
-      first = self.device.first_state(list(model.initial_weights[0][:num_local]))
-      self.store = device_store.DeviceStore(folder, lambda _: {'state': first})
-    self._rounds = 0
-
-  def first_state(self):
-    return self.process.initialize()
-
-  def round(self, state, kinds):
-    """Runs a round of clients of some kinds."""
-    cohort = [_batches(client, kind) for client, kind in enumerate(kinds)]
-    self._rounds += 1
-    if self.name == 'central':  # All data are in one place, as in a run.
-      cohort = [[], [batch for batches in cohort for batch in batches]]
-    if self._has_seeds:
-      seeds = [randomness.client_seed(0, 1, str(i)) for i in range(len(cohort))]
-      cohort = [(data, [seed]) for data, seed in zip(cohort, seeds, strict=True)]
-    if self.store is not None:
-      files = self.store.begin(list(map(str, range(len(cohort)))), self._rounds)
-      adaptation = [data if self.device.adapts else [] for data in cohort]
-      cohort = [
-        (before, data, [np.array(pair)])
-        for before, data, pair in zip(adaptation, cohort, files, strict=True)
-      ]
-    output = self._next(state, cohort)
-    if self.store is not None:
-      self.store.commit(self._rounds)
-    return output
-
-  def weights(self, state):
-    weights = self.process.get_model_weights(state).trainable
-    return [np.asarray(weight) for weight in weights]
-
-  def device_numbers(self, user):
-    """All floating-point numbers that a device keeps."""
-    leaves = device_state.unpack(tf.constant(self.store.state(user)), self.device.specs)
-    return [leaf.numpy() for leaf in leaves if leaf.dtype.is_floating]
+def _round(rounds, state, kinds):
+  """Runs a round of clients of some kinds."""
+  cohort = [_batches(client, kind) for client, kind in enumerate(kinds)]
+  if contract.sends(rounds.process) == []:  # All data are in one place, as in a run.
+    cohort = [[], [batch for batches in cohort for batch in batches]]
+  return rounds.round(state, {str(i): batches for i, batches in enumerate(cohort)})
 
 
 def _cohort(kind):
   return [kind] * _NUM_BAD + [_GOOD] * (_NUM_CLIENTS - _NUM_BAD)
 
 
-def _check(name, model, folder, **settings):
+def _check(name, folder, **settings):
   """Trains with bad clients of each kind; fails if the model or a count is wrong."""
-  training = _Training(name, model, folder, **settings)
-  first = training.first_state()
+  training = _start(name, folder, **settings)
+  first = training.process.initialize()
   start = training.weights(first)
   for title, kind in _KINDS.items():
-    output = training.round(first, _cohort(kind))
+    output = _round(training, first, _cohort(kind))
     after = training.weights(output.state)
     assert all(np.isfinite(weight).all() for weight in after), title
     assert all(np.abs(weight).max() < 100 for weight in after), title
     # Without the bad ones it goes on from there, and learns.
-    again = training.weights(training.round(output.state, [_GOOD] * 4).state)
+    again = training.weights(_round(training, output.state, [_GOOD] * 4).state)
     assert all(np.isfinite(weight).all() for weight in again), title
     if start:
       assert any((a != b).any() for a, b in zip(start, after, strict=True)), title
@@ -189,14 +139,18 @@ def _check(name, model, folder, **settings):
       assert measured['left_out_clients'] == _NUM_BAD, title
     if training.store is not None:
       for user in range(_NUM_CLIENTS):
-        kept = training.device_numbers(str(user))
+        kept = [
+          leaf
+          for leaf in training.kept(str(user))
+          if np.issubdtype(leaf.dtype, np.floating)
+        ]
         assert all(np.isfinite(numbers).all() for numbers in kept), title
         assert all(np.abs(numbers).max(initial=0) < 100 for numbers in kept), title
 
 
 @pytest.mark.parametrize('name', registry.ALGORITHMS)
 def test_a_third_of_bad_clients_does_not_spoil_the_model(tff_runtime, name, tmp_path):
-  _check(name, _model(), tmp_path)
+  _check(name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +160,7 @@ def test_an_optimizer_that_a_bad_client_would_paralyse_is_kept_too(
   tff_runtime, name, tmp_path
 ):
   # The square of a huge gradient is infinite in Adam's state, and every later step 0.
-  _check(name, _model(), tmp_path, client_optimizer='adam')
+  _check(name, tmp_path, client_optimizer='adam')
 
 
 @pytest.mark.parametrize(
@@ -229,16 +183,16 @@ def test_without_the_check_of_updates_the_model_would_be_spoilt(
     ),
   )
   with pytest.raises(AssertionError):
-    _check(name, _model(), tmp_path, client_optimizer='sgd')
+    _check(name, tmp_path, client_optimizer='sgd')
 
 
 def test_clients_that_are_left_out_change_nothing_at_all(tff_runtime, tmp_path):
-  training = _Training('fed_avg', _model(), tmp_path)
-  first = training.first_state()
+  training = _start('fed_avg', tmp_path)
+  first = training.process.initialize()
   others = _cohort(_HUGE)
-  with_bad = training.weights(training.round(first, others).state)
+  with_bad = training.weights(_round(training, first, others).state)
   # The same clients, without data in the place of the bad ones.
-  without = training.weights(training.round(first, _cohort(_EMPTY)).state)
+  without = training.weights(_round(training, first, _cohort(_EMPTY)).state)
   for one, other in zip(with_bad, without, strict=True):
     np.testing.assert_array_equal(one, other)
 
@@ -262,7 +216,7 @@ def test_the_mean_leaves_bad_updates_out_whoever_sends_them(tff_runtime, kind):
   'factory',
   [
     sound_updates.SoundMeanFactory(),
-    dp_mean.DpMeanFactory(_plan('dp_fed_avg', 3), 0),
+    dp_mean.DpMeanFactory(sample_plan.PLAN),
   ],
   ids=['mean', 'private mean'],
 )
@@ -280,8 +234,8 @@ def test_an_update_of_another_shape_is_refused_by_its_type(tff_runtime, factory)
 
 
 def test_data_of_another_shape_never_reach_a_model(tff_runtime, tmp_path):
-  training = _Training('fed_avg', _model(), tmp_path)
-  state = training.first_state()
+  training = _start('fed_avg', tmp_path)
+  state = training.process.initialize()
   wrong = _batches(0, _GOOD)
   for inputs, _ in wrong:
     inputs['ids'] = inputs['ids'][0]

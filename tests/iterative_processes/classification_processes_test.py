@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv.datasets import labelled, labelled_batching
 from tff_textpriv.iterative_processes import (
-  algorithm_settings,
   central,
+  central_training,
   classification_model,
+  common_settings,
   optimizers,
   registry,
 )
@@ -65,7 +67,7 @@ def test_padding_rows_count_neither_in_the_loss_nor_in_the_metrics(data):
 def test_federated_algorithms_learn_a_classifier(tff_runtime, data, name):
   algorithm = registry.ALGORITHMS[name]
   settings = algorithm.settings(server_optimizer='sgd', server_learning_rate=1.0)
-  process = algorithm.build(_model(), settings, None, seed=0)
+  process = algorithm.build(_model(), settings, NO_MECHANISM)
   state = process.initialize()
   losses = []
   for _ in range(5):
@@ -84,7 +86,7 @@ def test_a_round_of_one_client_is_its_local_training_by_hand(tff_runtime, data):
   settings = algorithm.settings(
     client_learning_rate=0.5, server_optimizer='sgd', server_learning_rate=1.0
   )
-  process = algorithm.build(_model(), settings, None, seed=0)
+  process = algorithm.build(_model(), settings, NO_MECHANISM)
   output = process.next(process.initialize(), [_batches(data, range(24), 24)])
   kernel, bias = process.get_model_weights(output.state).trainable
   vectors = rolling_hash.binary_vectors(data.ids, range(24), 40)
@@ -102,8 +104,8 @@ def test_central_training_equals_a_single_client_of_federated_averaging(
   settings = registry.ALGORITHMS['fed_avg'].settings(
     client_learning_rate=0.1, server_optimizer='sgd', server_learning_rate=1.0
   )
-  federated = registry.ALGORITHMS['fed_avg'].build(model, settings, None, seed=0)
-  pooled = central.CentralProcess(model, optimizers.client_optimizer(settings))
+  federated = registry.ALGORITHMS['fed_avg'].build(model, settings, NO_MECHANISM)
+  pooled = central_training.CentralProcess(model, optimizers.client_optimizer(settings))
   cohort = [_batches(data, range(24), 5)]
   outputs = [
     process.next(process.initialize(), cohort) for process in (federated, pooled)
@@ -123,28 +125,27 @@ def test_central_training_equals_a_single_client_of_federated_averaging(
 def test_central_training_keeps_the_optimizer_s_state_between_passes(data):
   """Two passes over one batch are two steps of one Adam, not the first step twice."""
   process = registry.ALGORITHMS['central'].build(
-    _model(), algorithm_settings.CentralSettings(client_learning_rate=0.1), None, seed=0
+    _model(), central.CentralSettings(client_learning_rate=0.1), NO_MECHANISM
   )
   batch = [_batches(data, range(24), 24)]
   first = process.next(process.initialize(), batch).state
   second = process.next(first, batch).state
   fresh = process.next(
-    central.CentralState(first.weights, process.initialize()[1]), batch
+    central_training.CentralState(first.weights, process.initialize()[1]), batch
   )
   moved = np.abs(second.weights[0] - fresh.state.weights[0]).max()
   assert moved > 1e-3
   assert tf.nest.flatten(second.optimizer)
 
 
-@pytest.mark.parametrize('optimizer', algorithm_settings.CLIENT_OPTIMIZERS)
+@pytest.mark.parametrize('optimizer', common_settings.CLIENT_OPTIMIZERS)
 def test_a_pass_does_not_change_the_form_of_the_state_that_checkpoints_keep(
   data, optimizer
 ):
   process = registry.ALGORITHMS['central'].build(
     _model(),
-    algorithm_settings.CentralSettings(client_optimizer=optimizer),
-    None,
-    seed=0,
+    central.CentralSettings(client_optimizer=optimizer),
+    NO_MECHANISM,
   )
   before = process.initialize()
   after = process.next(before, [_batches(data, range(24), 24)]).state

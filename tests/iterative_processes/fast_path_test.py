@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv.datasets import batching
 from tff_textpriv.iterative_processes import (
@@ -43,7 +44,7 @@ def test_a_round_equals_that_of_a_keras_model_on_fully_padded_data(tff_runtime, 
     server_optimizer='sgd', server_learning_rate=1.0, client_learning_rate=0.5
   )
   process = algorithm.build(
-    learning_model.from_language_model(model, weights), settings, None, 0
+    learning_model.from_language_model(model, weights), settings, NO_MECHANISM
   )
   cohort = [
     batching.training_batches(

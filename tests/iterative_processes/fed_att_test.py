@@ -7,14 +7,15 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 from noise_check import is_gaussian
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import algorithm_settings, fed_att, fed_avg
+from tff_textpriv.iterative_processes import fed_att, fed_avg
 from tff_textpriv.privacy import local_gaussian
+from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime.execution import execution
 
 _FEATURES = 4000
-_NO_NOISE = local_gaussian.LocalGaussianSettings().plan()
 _RATE = {'client_learning_rate': 0.05}
 
 
@@ -65,10 +66,18 @@ def _with_seeds(batches, round_number=1, seed=0):
   ]
 
 
+def _plan(**flags):
+  deployment = Deployment('fixed', population=5, cohort=5, rounds=3)
+  return local_gaussian.LocalGaussianSettings(**flags).mechanism(deployment)
+
+
+_NO_NOISE = _plan()
+
+
 @functools.cache
 def _build(plan=_NO_NOISE, features=3, **settings):
-  return fed_att.build(
-    _model(features), algorithm_settings.FedAttSettings(**_RATE | settings), plan
+  return fed_att.build_fed_att(
+    _model(features), fed_att.FedAttSettings(**_RATE | settings), plan
   )
 
 
@@ -86,10 +95,10 @@ def _one_round(process, clients):
 
 @functools.cache
 def _fed_avg():
-  settings = algorithm_settings.FedAvgSettings(
+  settings = fed_avg.FedAvgSettings(
     **_RATE, server_optimizer='sgd', server_learning_rate=1.0
   )
-  return fed_avg.build(_model(), settings)
+  return fed_avg.build_fed_avg(_model(), settings, NO_MECHANISM)
 
 
 def _client_models(batches) -> np.ndarray:
@@ -139,10 +148,6 @@ def test_as_printed_the_step_also_pulls_the_model_to_the_origin(tff_runtime):
   for attention in ('exact', 'layerwise', 'uniform'):
     _, other, _ = _one_round(_build(attention=attention), _with_seeds(batches))
     np.testing.assert_allclose(other, client, rtol=1e-5, atol=1e-6)
-
-
-def _plan(**flags):
-  return local_gaussian.LocalGaussianSettings(**flags).plan()
 
 
 def _noisy_updates(plan, cohorts) -> list[np.ndarray]:
@@ -254,9 +259,7 @@ def test_two_workers_train_the_same_model_as_one(tmp_path):
 
 
 def test_layers_are_attended_to_by_default_only_where_the_rule_is_layerwise():
-  assert algorithm_settings.FedAttSettings(attention='layerwise').granularity == 'layer'
-  assert algorithm_settings.FedAttSettings(attention='exact').granularity == 'model'
-  chosen = algorithm_settings.FedAttSettings(
-    attention='exact', attention_granularity='layer'
-  )
+  assert fed_att.FedAttSettings(attention='layerwise').granularity == 'layer'
+  assert fed_att.FedAttSettings(attention='exact').granularity == 'model'
+  chosen = fed_att.FedAttSettings(attention='exact', attention_granularity='layer')
   assert chosen.granularity == 'layer'

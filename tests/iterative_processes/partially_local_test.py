@@ -3,16 +3,19 @@
 import collections
 import re
 
+import algorithm_rounds
 import numpy as np
 import pytest
 import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
+from sample_plan import NO_MECHANISM
 
+from tff_textpriv.aggregators import of_mechanism
 from tff_textpriv.iterative_processes import (
-  algorithm_settings,
   classification_model,
-  communication,
+  clients,
+  contract,
   device_state,
   fed_avg,
   fede_vocab,
@@ -20,12 +23,10 @@ from tff_textpriv.iterative_processes import (
   local_only,
   local_training,
   optimizers,
-  partially_local,
   registry,
   stacked_batches,
 )
 from tff_textpriv.models import classifiers, sequence_classifiers
-from tff_textpriv.runtime import device_store
 
 _WIDTH, _UNITS, _CLASSES = 4, 3, 2
 _SGD = {'client_optimizer': 'sgd', 'client_learning_rate': 0.5}
@@ -63,49 +64,30 @@ def _batches(user, number=2, size=3, seed=0):
   ]
 
 
-def _open(device, model, folder):
-  """Opens a store whose devices start with the tables of `_tables`."""
-  num_local = len(device.trainer.local_specs)
-  others = list(model.initial_weights[0][1:num_local])
+class _Run(algorithm_rounds.Rounds):
+  """A process and its devices, which start with the tables of `_tables`."""
 
-  def set_up(user):
-    return {'state': device.first_state([_tables()[user], *others])}
-
-  return device_store.DeviceStore(folder, set_up)
-
-
-class _Run:
-  """A process and its devices, run round by round."""
-
-  def __init__(self, module, settings, model, folder, **more):
-    self.process = module.build(model, settings, **more)
-    self.device = module.make_device(model, settings)
-    self.store = _open(self.device, model, folder)
-    self.state = self.process.initialize()
-    self._next = stacked_batches.NextRound(self.process)
-    self.rounds = 0
-
-  def round(self, users=('ann', 'bob'), batches=_batches, adaptation=None):
-    self.rounds += 1
-    files = self.store.begin(users, self.rounds)
-    adaptation = adaptation or (
-      lambda user: batches(user) if self.device.adapts else []
+  def __init__(self, module, settings, model, folder, tables=_tables):
+    num_local = module.client(model, settings).num_local
+    others = list(model.initial_weights[0][1:num_local])
+    super().__init__(
+      module.ALGORITHM,
+      model,
+      settings,
+      NO_MECHANISM,
+      folder,
+      lambda user: [tables()[user], *others],
     )
-    cohort = [
-      (adaptation(user), batches(user), [np.array(pair)])
-      for user, pair in zip(users, files, strict=True)
-    ]
-    output = self._next(self.state, cohort)
-    self.store.commit(self.rounds)
+    self.state = self.process.initialize()
+
+  def round(self, users=('ann', 'bob'), batches=_batches):
+    output = super().round(self.state, {user: batches(user) for user in users})
     self.state = output.state
     return output
 
   @property
   def shared(self):
-    return self.process.get_model_weights(self.state).trainable
-
-  def leaves(self, user):
-    return device_state.unpack(tf.constant(self.store.state(user)), self.device.specs)
+    return self.weights(self.state)
 
 
 def _sgd(model, weights, batches, which, rate=0.5):
@@ -132,7 +114,7 @@ def _sgd(model, weights, batches, which, rate=0.5):
 def test_a_round_is_adaptation_then_training_of_everything_by_hand(
   tff_runtime, model, tmp_path, adapts
 ):
-  settings = algorithm_settings.FedeVocabSettings(adaptive_updating=adapts, **_SGD)
+  settings = fede_vocab.FedeVocabSettings(adaptive_updating=adapts, **_SGD)
   run = _Run(fede_vocab, settings, model, tmp_path)
   sizes = {'ann': 1, 'bob': 3}
   run.round(batches=lambda user: _batches(user, size=sizes[user]))
@@ -145,7 +127,7 @@ def test_a_round_is_adaptation_then_training_of_everything_by_hand(
     if adapts:
       weights = _sgd(model, weights, batches, which=[0])
     weights = _sgd(model, weights, batches, which=every)
-    np.testing.assert_allclose(run.leaves(user)[0], weights[0], atol=1e-5)
+    np.testing.assert_allclose(run.kept(user)[0], weights[0], atol=1e-5)
     # Weighted by examples: 1 of 4 are ann's, 3 of 4 bob's.
     mean = [m + size / 4 * w for m, w in zip(mean, weights[1:], strict=True)]
   for ours, expected in zip(run.shared, mean, strict=True):
@@ -153,7 +135,7 @@ def test_a_round_is_adaptation_then_training_of_everything_by_hand(
 
 
 def test_the_table_has_a_step_size_of_its_own(tff_runtime, model, tmp_path):
-  settings = algorithm_settings.FedeVocabSettings(table_learning_rate=0.125, **_SGD)
+  settings = fede_vocab.FedeVocabSettings(table_learning_rate=0.125, **_SGD)
   run = _Run(fede_vocab, settings, model, tmp_path)
   weights = [_tables()['ann'], *model.initial_weights[0][1:]]
   rates = [0.125, *(0.5 for _ in weights[1:])]
@@ -161,40 +143,42 @@ def test_the_table_has_a_step_size_of_its_own(tff_runtime, model, tmp_path):
     run.round(users=['ann'])
     weights = _sgd(model, weights, _batches('ann'), which=[0], rate=0.125)
     weights = _sgd(model, weights, _batches('ann'), range(len(weights)), rates)
-  for ours, expected in zip([run.leaves('ann')[0], *run.shared], weights, strict=True):
+  for ours, expected in zip([run.kept('ann')[0], *run.shared], weights, strict=True):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
 def test_a_user_that_was_away_comes_back_with_its_own_table(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(), model, tmp_path)
+  run = _Run(fede_vocab, fede_vocab.FedeVocabSettings(), model, tmp_path)
   run.round()
-  bobs = run.leaves('bob')[0].numpy()
+  bobs = run.kept('bob')[0]
   for _ in range(2):
     run.round(users=['ann'])
-  np.testing.assert_array_equal(run.leaves('bob')[0], bobs)
+  np.testing.assert_array_equal(run.kept('bob')[0], bobs)
   run.round()
-  assert np.abs(run.leaves('bob')[0] - bobs).max() > 1e-4
+  assert np.abs(run.kept('bob')[0] - bobs).max() > 1e-4
 
 
 def test_the_optimizer_of_the_local_part_goes_on_where_it_was(
   tff_runtime, model, tmp_path
 ):
   """Two batches a round: after three rounds Adam has taken six steps."""
-  settings = algorithm_settings.FedeVocabSettings(adaptive_updating=False)
+  settings = fede_vocab.FedeVocabSettings(adaptive_updating=False)
   run = _Run(fede_vocab, settings, model, tmp_path)
   for _ in range(3):
     run.round(users=['ann'])
-  leaves = run.leaves('ann')
-  structure = [run.device.trainer.local_specs, run.device.trainer.optimizer_specs]
+  leaves = run.kept('ann')
+  structure = [run.client.trainer.local_specs, run.client.trainer.optimizer_specs]
   _, optimizer = tf.nest.pack_sequence_as(structure, leaves)
   assert int(optimizer['step']) == 6
   assert optimizer['learning_rate'] == np.float32(settings.client_learning_rate)
 
 
 def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):
-  process = fede_vocab.build(model, algorithm_settings.FedeVocabSettings())
+  process = fede_vocab.build_fede_vocab(
+    model, fede_vocab.FedeVocabSettings(), NO_MECHANISM
+  )
   server_types = [
     process.initialize.type_signature.result,
     process.next.type_signature.parameter[0],
@@ -208,7 +192,9 @@ def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):
   # Nothing comes back from clients but sums at the server.
   assert '@CLIENTS' not in str(process.next.type_signature.result)
   # The same look at federated averaging does find its table.
-  averaging = fed_avg.build(_full_model(), algorithm_settings.FedAvgSettings())
+  averaging = fed_avg.build_fed_avg(
+    _full_model(), fed_avg.FedAvgSettings(), NO_MECHANISM
+  )
   assert _table_like(averaging.next.type_signature.result)
 
 
@@ -272,14 +258,11 @@ def _rows_in(content, table):
   return [row for row in np.asarray(table) if row.astype('<f4').tobytes() in content]
 
 
-def test_the_server_receives_no_embedding_row(tff_runtime, model, tmp_path):
-  run = _Run(
-    fede_vocab,
-    algorithm_settings.FedeVocabSettings(),
-    model,
-    tmp_path,
-    aggregator=_CollectingMean(),
-  )
+def test_the_server_receives_no_embedding_row(
+  tff_runtime, model, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(of_mechanism, 'mean', lambda *_, **__: _CollectingMean())
+  run = _Run(fede_vocab, fede_vocab.FedeVocabSettings(), model, tmp_path)
   seen = b''
   tables = list(_tables().values())
   for _ in range(3):
@@ -291,7 +274,7 @@ def test_the_server_receives_no_embedding_row(tff_runtime, model, tmp_path):
       np.asarray(leaf).tobytes()
       for leaf in tf.nest.flatten(run.state.global_model_weights)
     )
-    tables += [run.leaves(user)[0].numpy() for user in _ROWS]
+    tables += [run.kept(user)[0] for user in _ROWS]
   deltas = [after - before for before, after in zip(tables, tables[2:], strict=False)]
   for table in (*tables, *deltas, *(-delta for delta in deltas)):
     assert _rows_in(seen, table) == []
@@ -302,15 +285,9 @@ def test_the_server_receives_no_embedding_row(tff_runtime, model, tmp_path):
 def test_diverged_training_changes_nothing_and_is_not_counted(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(**_SGD), model, tmp_path)
-
-  def set_up(user):
-    table = _tables()[user]
-    if user == 'ann':
-      table[:] = np.nan
-    return {'state': run.device.first_state([table])}
-
-  run.store = device_store.DeviceStore(tmp_path / 'other', set_up)
+  tables = {**_tables(), 'ann': np.full((_ROWS['ann'], _WIDTH), np.nan, np.float32)}
+  settings = fede_vocab.FedeVocabSettings(**_SGD)
+  run = _Run(fede_vocab, settings, model, tmp_path, lambda: tables)
   output = run.round()
   train = output.metrics['client_work']['train']
   assert train['num_examples'] == 6 and train['contributing_clients'] == 1
@@ -323,14 +300,14 @@ def test_diverged_training_changes_nothing_and_is_not_counted(
 
 
 def test_an_empty_cohort_leaves_the_model_as_it_is(tff_runtime, model, tmp_path):
-  run = _Run(fede_vocab, algorithm_settings.FedeVocabSettings(), model, tmp_path)
+  run = _Run(fede_vocab, fede_vocab.FedeVocabSettings(), model, tmp_path)
   run.round(users=[])
   for ours, before in zip(run.shared, model.initial_weights[0][1:], strict=True):
     np.testing.assert_allclose(ours, before)
 
 
 def test_the_step_size_falls_to_zero_in_a_line(tff_runtime, model, tmp_path):
-  settings = algorithm_settings.FedeVocabSettings(
+  settings = fede_vocab.FedeVocabSettings(
     adaptive_updating=False, client_decay_rounds=2, **_SGD
   )
   run = _Run(fede_vocab, settings, model, tmp_path)
@@ -338,21 +315,23 @@ def test_the_step_size_falls_to_zero_in_a_line(tff_runtime, model, tmp_path):
   for rate in (0.5, 0.25, 0.0):
     run.round(users=['ann'])
     weights = _sgd(model, weights, _batches('ann'), range(len(weights)), rate)
-    np.testing.assert_allclose(run.leaves('ann')[0], weights[0], atol=1e-5)
+    np.testing.assert_allclose(run.kept('ann')[0], weights[0], atol=1e-5)
 
 
 def test_local_only_sends_nothing_and_equals_training_alone(
   tff_runtime, model, tmp_path
 ):
-  run = _Run(local_only, algorithm_settings.LocalOnlySettings(**_SGD), model, tmp_path)
-  assert run.shared == ()
-  assert communication.per_client(run.process) == (0, 0)
+  run = _Run(local_only, local_only.LocalOnlySettings(**_SGD), model, tmp_path)
+  assert run.shared == []
+  assert 'update' not in [item.name for item in contract.sends(run.process)]
+  # What the step size is multiplied by.
+  assert contract.receives(run.process) == [('float32', 4)]
   weights = [_tables()['ann'], *model.initial_weights[0][1:]]
   for _ in range(2):
     output = run.round()
     weights = _sgd(model, weights, _batches('ann'), range(len(weights)))
   assert output.metrics['client_work']['train']['num_examples'] == 12
-  for leaf, expected in zip(run.leaves('ann'), weights, strict=False):
+  for leaf, expected in zip(run.kept('ann'), weights, strict=False):
     np.testing.assert_allclose(leaf, expected, atol=1e-5)
 
 
@@ -360,7 +339,7 @@ def test_local_only_sends_nothing_and_equals_training_alone(
 def test_lg_fedavg_shares_the_output_layer_and_interpolates_it(
   tff_runtime, model, tmp_path, share
 ):
-  settings = algorithm_settings.LgFedAvgSettings(interpolation=share, **_SGD)
+  settings = lg_fedavg.LgFedAvgSettings(interpolation=share, **_SGD)
   run = _Run(lg_fedavg, settings, model, tmp_path)
   assert [w.shape for w in run.shared] == [(_UNITS, 1), (1,)]
   run.round()
@@ -376,7 +355,7 @@ def test_lg_fedavg_shares_the_output_layer_and_interpolates_it(
   run.round(users=['ann'])
   for ours, theirs in zip(run.shared, expected[-2:], strict=True):
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
-  np.testing.assert_allclose(run.leaves('ann')[0], expected[0], atol=1e-5)
+  np.testing.assert_allclose(run.kept('ann')[0], expected[0], atol=1e-5)
 
 
 def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
@@ -385,13 +364,13 @@ def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
   runs = [
     _Run(
       lg_fedavg,
-      algorithm_settings.LgFedAvgSettings(local_layers='embedding'),
+      lg_fedavg.LgFedAvgSettings(local_layers='embedding'),
       model,
       tmp_path / 'a',
     ),
     _Run(
       fede_vocab,
-      algorithm_settings.FedeVocabSettings(adaptive_updating=False),
+      fede_vocab.FedeVocabSettings(adaptive_updating=False),
       model,
       tmp_path / 'b',
     ),
@@ -409,7 +388,7 @@ def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
   weights = split.initial_weights(0)
   model = classification_model.from_classifier(split, weights)
   algorithm = registry.ALGORITHMS['fed_recon']
-  process = algorithm.build(model, algorithm.settings(**_SGD), None, 0)
+  process = algorithm.build(model, algorithm.settings(**_SGD), NO_MECHANISM)
   state = process.initialize()
   shared = process.get_model_weights(state).trainable
   assert [w.shape for w in shared] == [w.shape for w in weights[1:]]
@@ -422,7 +401,7 @@ def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
   train = output.metrics['client_work']['train']
   assert train['num_examples'] == 6 and 0 <= train['accuracy'] <= 1
   # The evaluation of users trains in the same way.
-  device = algorithm.make_device(model, algorithm.settings(**_SGD))
+  device = algorithm.client(model, algorithm.settings(**_SGD))
   ours = _local_round(device, weights[:1], weights[1:], _batches('bob'))
   for a, b in zip((*ours.local, *ours.shared), expected, strict=True):
     np.testing.assert_allclose(a, b, atol=1e-5)
@@ -447,20 +426,19 @@ def _local_round(device, local, shared, batches):
 
 def test_communication_is_that_of_the_shared_weights(model):
   """4 bytes a weight, down and up; the table of 9 words is what makes the difference."""
-  ours = communication.per_client(
-    fede_vocab.build(model, algorithm_settings.FedeVocabSettings())
-  )
-  theirs = communication.per_client(
-    fed_avg.build(_full_model(), algorithm_settings.FedAvgSettings())
-  )
   shared = 4 * sum(weight.size for weight in model.initial_weights[0][1:])
-  assert ours == (shared, shared)
-  assert theirs == (shared + 4 * 9 * _WIDTH, shared + 4 * 9 * _WIDTH)
+  ours = fede_vocab.build_fede_vocab(
+    model, fede_vocab.FedeVocabSettings(), NO_MECHANISM
+  )
+  theirs = fed_avg.build_fed_avg(_full_model(), fed_avg.FedAvgSettings(), NO_MECHANISM)
+  for process, size in ((ours, shared), (theirs, shared + 4 * 9 * _WIDTH)):
+    assert contract.Item('update', size) in contract.sends(process)
+    assert size in [item.num_bytes for item in contract.receives(process)]
 
 
 def test_adamw_and_the_schedule_are_also_those_of_federated_averaging(tff_runtime):
   """AdamW's first step is the step size (and the decay) for each weight that moves."""
-  settings = algorithm_settings.FedAvgSettings(
+  settings = fed_avg.FedAvgSettings(
     client_optimizer='adamw',
     client_learning_rate=0.1,
     client_weight_decay=0.5,
@@ -469,7 +447,7 @@ def test_adamw_and_the_schedule_are_also_those_of_federated_averaging(tff_runtim
     server_learning_rate=1.0,
   )
   model = _full_model()
-  process = fed_avg.build(model, settings)
+  process = fed_avg.build_fed_avg(model, settings, NO_MECHANISM)
   state = process.initialize()
   run = stacked_batches.NextRound(process)
   for rate in (0.1, 0.075):
@@ -484,8 +462,8 @@ def test_adamw_and_the_schedule_are_also_those_of_federated_averaging(tff_runtim
 
 
 def test_predictions_are_of_the_assembled_model(model):
-  """What `Device.assemble` puts together is the whole model, table first."""
-  device = fede_vocab.make_device(model, algorithm_settings.FedeVocabSettings())
+  """What `Client.assemble` puts together is the whole model, table first."""
+  device = fede_vocab.client(model, fede_vocab.FedeVocabSettings())
   state = device.first_state([_tables()['ann']])
   leaves = device_state.unpack(tf.constant(state), device.specs)
   shared = tuple(map(tf.constant, model.initial_weights[0][1:]))
@@ -500,4 +478,4 @@ def test_predictions_are_of_the_assembled_model(model):
     ),
     atol=1e-6,
   )
-  assert isinstance(device, partially_local.Device)
+  assert isinstance(device, clients.Client)

@@ -1,18 +1,22 @@
 """The algorithms as TFF processes: types, equalities between them, bad clients."""
 
-import dataclasses
+import functools
 
+import algorithm_rounds
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 import tree
+from sample_plan import NO_MECHANISM, of_everybody
 
-from tff_textpriv import randomness
 from tff_textpriv.datasets import batching
-from tff_textpriv.iterative_processes import fed_prox, learning_model, registry
+from tff_textpriv.iterative_processes import (
+  learning_model,
+  proximal,
+  registry,
+)
 from tff_textpriv.models import language_models
-from tff_textpriv.privacy import local, local_gaussian, plans
 
 _MODEL = language_models.LstmLanguageModel(30, 8, 8, 1, tied=True)
 _INITIAL = _MODEL.initial_weights(0)
@@ -21,21 +25,6 @@ _LANGUAGE_MODEL_ALGORITHMS = [
   for name, algorithm in registry.ALGORITHMS.items()
   if 'language_model' in algorithm.kinds
 ]
-
-
-def _plan(**changes) -> plans.CentralDpPlan:
-  plan = plans.CentralDpPlan(
-    sampling='fixed',
-    population=5,
-    cohort=5,
-    simulated_population=5,
-    simulated_cohort=5,
-    rounds=3,
-    clip=float('inf'),
-    noise_multiplier=0.0,
-    delta=1e-5,
-  )
-  return dataclasses.replace(plan, **changes)
 
 
 def _clients(sizes=(3, 8, 5, 17, 1)):
@@ -52,30 +41,16 @@ def _clients(sizes=(3, 8, 5, 17, 1)):
   ]
 
 
-def _build(name, plan=None, **settings):
+@functools.cache
+def _functional():
+  return learning_model.from_language_model(_MODEL, _INITIAL)
+
+
+def _build(name, plan=NO_MECHANISM, **settings):
   algorithm = registry.ALGORITHMS[name]
-  model = learning_model.from_language_model(_MODEL, _INITIAL)
-  return algorithm.build(model, algorithm.settings(**settings), plan, seed=0)
-
-
-def _plan_of(name):
-  """A plan of the kind that the algorithm needs."""
-  privacy = registry.ALGORITHMS[name].privacy
-  if privacy is None:
-    return None
-  if privacy is local.LocalPrivacySettings:
-    return local.make_plan(privacy(), _MODEL.num_parameters)
-  if privacy is local_gaussian.LocalGaussianSettings:
-    return privacy().plan()
-  return _plan(clip=0.5, noise_multiplier=1.0)
-
-
-def _data_of(name, clients):
-  """What the algorithm's clients hold: batches, or batches and a seed."""
-  if not registry.ALGORITHMS[name].client_seeds:
-    return clients
-  seeds = [randomness.client_seed(0, 1, f'user {i}') for i in range(len(clients))]
-  return [(batches, [seed]) for batches, seed in zip(clients, seeds, strict=True)]
+  chosen = algorithm.settings(**settings)
+  process, _ = algorithm_rounds.built(algorithm.build, _functional(), chosen, plan)
+  return process
 
 
 def _train(process, clients, rounds=2):
@@ -85,6 +60,14 @@ def _train(process, clients, rounds=2):
     state = output.state
   weights = process.get_model_weights(state).trainable
   return [np.asarray(weight) for weight in weights], output.metrics
+
+
+def _rounds(name, folder):
+  algorithm = registry.ALGORITHMS[name]
+  mechanism = algorithm_rounds.mechanism(algorithm, _functional())
+  return algorithm_rounds.Rounds(
+    algorithm, _functional(), algorithm.settings(), mechanism, folder
+  ), mechanism
 
 
 def _distance(one, other) -> float:
@@ -97,7 +80,7 @@ def test_without_noise_and_clip_dp_fed_avg_equals_unweighted_fed_avg(tff_runtime
     'server_learning_rate': 1.0,
     'client_learning_rate': 0.5,
   }
-  private, _ = _train(_build('dp_fed_avg', _plan(), **shared), _clients())
+  private, _ = _train(_build('dp_fed_avg', of_everybody(5), **shared), _clients())
   plain, _ = _train(_build('fed_avg', client_weighting='uniform', **shared), _clients())
   weighted, _ = _train(_build('fed_avg', **shared), _clients())
   assert _distance(private, plain) < 1e-6
@@ -116,7 +99,7 @@ def test_without_proximal_term_fed_prox_equals_fed_avg(tff_runtime):
 
 def test_the_proximal_step_is_the_gradient_of_the_proximal_loss():
   sgd = tff.learning.optimizers.build_sgdm(0.1)
-  optimizer = fed_prox.ProximalOptimizer(sgd, strength=2.0)
+  optimizer = proximal.ProximalOptimizer(sgd, strength=2.0)
   weights, gradients = (tf.constant([1.0, -1.0]),), (tf.constant([0.5, 0.5]),)
   state = optimizer.initialize((tf.TensorSpec([2], tf.float32),))
   state, weights = optimizer.next(state, weights, gradients)
@@ -149,14 +132,17 @@ def test_fed_sgd_equals_one_step_on_the_mean_gradient(tff_runtime):
 
 
 @pytest.mark.parametrize('name', _LANGUAGE_MODEL_ALGORITHMS)
-def test_a_process_keeps_its_state_type_and_reports_its_metrics(tff_runtime, name):
-  process = _build(name, _plan_of(name))
+def test_a_process_keeps_its_state_type_and_reports_its_metrics(
+  tff_runtime, name, tmp_path
+):
+  rounds, _ = _rounds(name, tmp_path)
+  process = rounds.process
   assert isinstance(process, tff.learning.templates.LearningProcess)
   state_type = process.initialize.type_signature.result
   assert process.next.type_signature.parameter[0] == state_type
   clients = _clients()
-  _, metrics = _train(process, _data_of(name, clients), rounds=1)
-  train = metrics['client_work']['train']
+  users = {f'user {number}': batches for number, batches in enumerate(clients)}
+  train = rounds.round(process.initialize(), users).metrics['client_work']['train']
   assert train['contributing_clients'] == 5
   assert train['num_examples'] == sum(
     (x[:, 0] != 0).sum() for client in clients for x, _ in client
@@ -168,12 +154,15 @@ def test_a_process_keeps_its_state_type_and_reports_its_metrics(tff_runtime, nam
 
 
 @pytest.mark.parametrize('name', _LANGUAGE_MODEL_ALGORITHMS)
-def test_an_empty_cohort_leaves_the_model_finite(tff_runtime, name):
-  plan = _plan_of(name)
-  weights, _ = _train(_build(name, plan), [], rounds=2)
+def test_an_empty_cohort_leaves_the_model_finite(tff_runtime, name, tmp_path):
+  rounds, mechanism = _rounds(name, tmp_path)
+  first = rounds.process.initialize()
+  weights = rounds.weights(rounds.round(rounds.round(first, {}).state, {}).state)
   assert all(np.isfinite(weight).all() for weight in weights)
-  if not isinstance(plan, plans.CentralDpPlan):
-    assert _distance(weights, _INITIAL) == 0
+  # Central noise is added whoever came.
+  moves = mechanism.aggregator == 'dp_mean'
+  for after, before in zip(weights, rounds.weights(first), strict=True):
+    assert (np.abs(after - before).max() > 0) == moves
 
 
 def test_the_step_of_the_server_falls_to_zero_in_its_rounds(tff_runtime):

@@ -5,21 +5,32 @@ import pytest
 import small_models
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import algorithm_settings, registry, rr_ldp
-from tff_textpriv.privacy import local
+from tff_textpriv.iterative_processes import contract, registry, rr_ldp
+from tff_textpriv.privacy import randomized_bits
+from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime.execution import execution
 
 _FEATURES = 40
 _SLOPE = np.linspace(-1, 1, _FEATURES).astype(np.float32)[:, np.newaxis]
 
 
-def _build(epsilon=1.0, coordinates_per_client=None, **settings):
-  plan = local.LdpPlan(epsilon, _FEATURES, coordinates_per_client)
-  return rr_ldp.build(
-    small_models.linear(0, _FEATURES),
-    algorithm_settings.RrLdpSettings(**settings),
-    plan,
-    seed=0,
+def _build(epsilon=1.0, reported=None, quantization_range=None, **settings):
+  chosen = rr_ldp.RrLdpSettings(**settings)
+  privacy = randomized_bits.LocalPrivacySettings(
+    epsilon_per_coordinate=epsilon,
+    coordinates_per_client=reported,
+    quantization_range=quantization_range,
+  )
+  deployment = Deployment(
+    'fixed',
+    population=10,
+    cohort=10,
+    rounds=20,
+    num_coordinates=_FEATURES,
+    client_step=chosen.client_step,
+  )
+  return rr_ldp.build_rr_ldp(
+    small_models.linear(0, _FEATURES), chosen, privacy.mechanism(deployment)
   )
 
 
@@ -42,14 +53,15 @@ def _train(process, count: int, rounds: int = 1, **arguments) -> np.ndarray:
 
 
 def test_the_defaults_are_the_papers():
-  settings = algorithm_settings.RrLdpSettings()
+  settings = rr_ldp.RrLdpSettings()
   assert (settings.client_optimizer, settings.client_learning_rate) == ('adam', 0.001)
   assert (settings.server_optimizer, settings.server_learning_rate) == ('sgd', 1.0)
-  assert (settings.quantization_range, settings.client_weighting) == (None, 'examples')
-  assert local.LocalPrivacySettings().epsilon_per_coordinate == 1
-  algorithm = registry.ALGORITHMS['rr_ldp']
-  assert algorithm.client_seeds
-  assert set(algorithm.kinds) == {'classification', 'language_model'}
+  assert settings.client_weighting == 'examples'
+  privacy = randomized_bits.LocalPrivacySettings()
+  assert (privacy.quantization_range, privacy.epsilon_per_coordinate) == (None, 1)
+  assert contract.reads(_build()) == ('batches', 'seed')
+  kinds = registry.ALGORITHMS['rr_ldp'].kinds
+  assert set(kinds) == {'classification', 'language_model'}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +81,7 @@ def test_a_step_from_one_client_is_one_bit_wide_of_q_or_else_the_learning_rate(
 
 
 def test_as_many_coordinates_move_as_the_client_reports(tff_runtime):
-  process = _build(coordinates_per_client=7, client_learning_rate=0.02)
+  process = _build(reported=7, client_learning_rate=0.02)
   moved = _train(process, 1)
   assert (moved != 0).sum() == 7
   step = 0.02 * (np.e + 1) / (np.e - 1) * _FEATURES / 7
@@ -101,7 +113,7 @@ def test_a_client_whose_training_blows_up_does_no_harm(tff_runtime):
 
 @pytest.mark.parametrize('weighting', ['examples', 'uniform'])
 def test_two_workers_train_the_very_same_model_as_one(tmp_path, weighting):
-  process = _build(coordinates_per_client=20, client_weighting=weighting)
+  process = _build(reported=20, client_weighting=weighting)
   trained = []
   for num_workers in (1, 2):
     with execution(num_workers=num_workers, log_dir=tmp_path):

@@ -6,11 +6,7 @@ import small_models
 import tensorflow_federated as tff
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  optimizers,
-  seeded_client_work,
-)
+from tff_textpriv.iterative_processes import fed_avg, optimizers, seeded_client_work
 
 _WEIGHTING = tff.learning.ClientWeighting.NUM_EXAMPLES
 
@@ -105,7 +101,7 @@ def test_the_client_optimizer_is_the_one_that_the_flag_names(tff_runtime):
   first_batch = [(clients[0][0][:1], clients[0][1])]
 
   def step(**settings) -> np.ndarray:
-    chosen = algorithm_settings.FedAvgSettings(client_learning_rate=0.01, **settings)
+    chosen = fed_avg.FedAvgSettings(client_learning_rate=0.01, **settings)
     work = seeded_client_work.build(
       small_models.linear(1), optimizers.client_optimizer(chosen), _WEIGHTING
     )

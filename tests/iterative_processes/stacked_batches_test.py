@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv.iterative_processes import (
   learning_model,
@@ -47,8 +48,7 @@ def test_a_round_equals_that_on_data_sets_with_clients_of_any_shape(
   process = algorithm.build(
     learning_model.from_language_model(model, model.initial_weights(0)),
     algorithm.settings(),
-    None,
-    0,
+    NO_MECHANISM,
   )
   cohort = _cohort(4, dropout > 0)
   state = process.initialize()
@@ -71,8 +71,7 @@ def test_an_empty_cohort_changes_nothing(tff_runtime):
   process = algorithm.build(
     learning_model.from_language_model(model, model.initial_weights(0)),
     algorithm.settings(server_optimizer='sgd'),
-    None,
-    0,
+    NO_MECHANISM,
   )
   state = process.initialize()
   output = stacked_batches.NextRound(process)(state, [])

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from tff_textpriv.privacy import calibration
-from tff_textpriv.privacy.mechanism import (
+from tff_textpriv.privacy.costs import (
   ADD_OR_REMOVE_ONE,
   REPLACE_ONE,
-  PrivacyError,
   SampledGaussian,
 )
+from tff_textpriv.privacy.errors import PrivacyError
 
 PAPER = SampledGaussian('poisson', 10_000_000, 20_000, 0.8)
 
@@ -96,7 +96,7 @@ def test_pld_answers_in_time_where_there_is_hardly_any_noise():
 def test_fixed_size_cohort_of_everybody_is_the_gaussian_with_half_the_noise():
   everybody = SampledGaussian('fixed', 1000, 1000, 4.0)
   assert everybody.event() == dp_accounting.GaussianDpEvent(2.0)
-  assert everybody.neighbouring_relation is REPLACE_ONE
+  assert everybody.relation is REPLACE_ONE
   bound = calibration.epsilon_of_rounds(everybody, 1, 1e-5, 'rdp')
   assert gaussian_delta(bound, 2.0) <= 1e-5
   # The broken twin, which forgets that a replaced user moves the sum twice.
@@ -126,7 +126,7 @@ def test_fixed_size_accounting_covers_an_attack_computed_exactly(cohort):
 def test_poisson_cohort_of_everybody_is_the_plain_gaussian():
   everybody = SampledGaussian('poisson', 50, 50, 4.0)
   assert everybody.event() == dp_accounting.GaussianDpEvent(4.0)
-  assert everybody.neighbouring_relation is ADD_OR_REMOVE_ONE
+  assert everybody.relation is ADD_OR_REMOVE_ONE
 
 
 def test_no_noise_is_not_private_by_either_accountant():

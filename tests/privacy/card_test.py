@@ -9,17 +9,19 @@ from sample_plan import PLAN
 
 from tff_textpriv.privacy import card as card_lib
 from tff_textpriv.privacy import card_page
-from tff_textpriv.privacy.central import AdaptiveClipping
+from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 from tff_textpriv.privacy.ledger import Ledger
+from tff_textpriv.privacy.mechanism import NoMechanism
+
+_NO_MECHANISM = NoMechanism('updates are averaged as they are', delta=PLAN.delta)
 
 
-def card_and_page(plan, rounds=3, ledger=None, **facts):
+def card_and_page(plan, rounds=3, ledger=None, sent=(), **facts):
   ledger = ledger or Ledger(PLAN.delta)
-  if plan is not None:
-    for _ in range(rounds):
-      ledger.charge_round(plan)
+  for _ in range(rounds):
+    ledger.charge(plan)
   card = card_lib.privacy_card(
-    ledger, plan, task='stackoverflow', algo='dp_fed_avg', facts=facts
+    ledger, plan, task='stackoverflow', algo='dp_fed_avg', facts=facts, sent=sent
   )
   return card, card_page.render(card), ledger
 
@@ -69,10 +71,11 @@ def test_a_plan_without_noise_claims_nothing_even_before_its_first_round():
   assert card['epsilon'] is None
 
 
-def test_an_algorithm_without_plan_claims_nothing():
-  card, page, _ = card_and_page(None)
-  assert not card['formal_guarantee']
-  assert 'has no privacy mechanism' in page
+@pytest.mark.parametrize('rounds', [0, 3])
+def test_an_algorithm_without_a_mechanism_claims_nothing(rounds):
+  card, page, _ = card_and_page(_NO_MECHANISM, rounds)
+  assert not card['formal_guarantee'] and card['epsilon'] is None
+  assert 'updates are averaged as they are' in page
   assert 'no mechanism protects the users' in page
 
 
@@ -129,12 +132,25 @@ def test_the_ledger_shows_free_post_processing_and_local_reports():
   assert 'Local differential privacy' in page
 
 
-def test_local_reports_alone_are_a_guarantee():
+def test_local_reports_do_not_make_a_guarantee_of_updates_without_one():
   ledger = Ledger(PLAN.delta)
   ledger.charge_local('words', 'three words a user', epsilon=8.0)
-  card, page, _ = card_and_page(None, ledger=ledger)
-  assert card['epsilon'] == 8.0
+  assert ledger.epsilon() == 8.0
+  card, page, _ = card_and_page(_NO_MECHANISM, rounds=0, ledger=ledger)
+  assert card['epsilon'] is None and card['headline'] == 'No formal guarantee'
+  # What was reported is said all the same.
+  assert 'epsilon 8, added' in page
   assert 'trusted aggregator' not in page
+
+
+def test_what_leaves_the_device_is_marked_by_what_the_figure_covers():
+  sent = [('update', 4000), ('loss', 8)]
+  card, page, _ = card_and_page(PLAN, sent=sent)
+  assert [item['covered'] for item in card['leaves_device']] == [True, False]
+  assert '| update | 4,000 | yes |' in page and '| loss | 8 | **no** |' in page
+  card, page, _ = card_and_page(dataclasses.replace(PLAN, claim=False), sent=sent)
+  assert not any(item['covered'] for item in card['leaves_device'])
+  assert '| update | 4,000 | **no** |' in page
 
 
 def test_the_card_is_written_whole_and_replaces_the_old_one(tmp_path):

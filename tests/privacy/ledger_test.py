@@ -11,15 +11,15 @@ from dp_accounting import rdp
 from sample_plan import PLAN
 
 from tff_textpriv.privacy import calibration
-from tff_textpriv.privacy.central import CentralDpPlan
+from tff_textpriv.privacy.central import CentralGaussian
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
-from tff_textpriv.privacy.mechanism import PrivacyError
 
 
-def charged(plan: CentralDpPlan, rounds: int, ledger: Ledger | None = None) -> Ledger:
-  ledger = ledger or Ledger(plan.delta, plan.accountant)
+def charged(plan: CentralGaussian, rounds: int, ledger: Ledger | None = None) -> Ledger:
+  ledger = ledger or Ledger.of(plan)
   for _ in range(rounds):
-    ledger.charge_round(plan)
+    ledger.charge(plan)
   return ledger
 
 
@@ -32,7 +32,7 @@ def test_an_empty_ledger_has_spent_nothing():
 def test_rounds_of_one_plan_are_one_entry_with_their_composed_cost(accountant):
   ledger = charged(PLAN, 7)
   assert [entry.count for entry in ledger.entries] == [7]
-  expected = calibration.epsilon_of_rounds(PLAN.mechanism, 7, 1e-5, accountant)
+  expected = calibration.epsilon_of_rounds(PLAN.cost, 7, 1e-5, accountant)
   assert ledger.epsilon(accountant) == expected
 
 
@@ -40,7 +40,7 @@ def test_the_next_round_costs_what_it_then_does():
   ledger = charged(PLAN, 3)
   ahead = ledger.epsilon_after_next_round(PLAN)
   assert ahead > ledger.epsilon()
-  ledger.charge_round(PLAN)
+  ledger.charge(PLAN)
   assert ledger.epsilon() == ahead
 
 
@@ -48,37 +48,37 @@ def test_two_plans_compose_as_an_accountant_composes_them():
   noisier = dataclasses.replace(PLAN, noise_multiplier=2.0, cohort=40)
   ledger = charged(noisier, 5, charged(PLAN, 10))
   reference = rdp.RdpAccountant()
-  reference.compose(PLAN.round_event(), 10)
-  reference.compose(noisier.round_event(), 5)
+  reference.compose(PLAN.cost.event(), 10)
+  reference.compose(noisier.cost.event(), 5)
   assert len(ledger.entries) == 2
   assert ledger.epsilon() == pytest.approx(reference.get_epsilon(1e-5), rel=1e-12)
 
 
 def test_the_run_stops_before_the_round_that_would_exceed_the_budget():
-  limit = calibration.epsilon_of_rounds(PLAN.mechanism, 40, 1e-5, 'rdp')
+  limit = calibration.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 39)
   assert not ledger.would_exceed(plan)
-  ledger.charge_round(plan)
+  ledger.charge(plan)
   assert ledger.epsilon() <= limit < ledger.epsilon_after_next_round(plan)
   assert ledger.would_exceed(plan)
   with pytest.raises(PrivacyError, match='would exceed the budget'):
-    ledger.charge_round(plan)
+    ledger.charge(plan)
   assert ledger.entries[0].count == 40
 
 
 def test_a_resumed_ledger_stops_at_the_same_round():
-  limit = calibration.epsilon_of_rounds(PLAN.mechanism, 150, 1e-5, 'rdp')
+  limit = calibration.epsilon_of_rounds(PLAN.cost, 150, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 149)
   ledger = Ledger.from_json(ledger.to_json())
   assert not ledger.would_exceed(plan)
-  ledger.charge_round(plan)
+  ledger.charge(plan)
   assert ledger.would_exceed(plan)
 
 
 def test_a_budget_counts_other_rounds_but_not_local_reports():
-  limit = calibration.epsilon_of_rounds(PLAN.mechanism, 40, 1e-5, 'rdp')
+  limit = calibration.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 5)
   # Local reports have a budget of their own; the figure adds the two.
@@ -90,7 +90,7 @@ def test_a_budget_counts_other_rounds_but_not_local_reports():
 
 
 def test_a_pld_budget_allows_more_rounds_and_is_searched_once(monkeypatch):
-  limit = calibration.epsilon_of_rounds(PLAN.mechanism, 12, 1e-5, 'pld')
+  limit = calibration.epsilon_of_rounds(PLAN.cost, 12, 1e-5, 'pld')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit, accountant='pld')
   calls = []
   epsilon = calibration.epsilon
@@ -107,7 +107,7 @@ def test_a_pld_budget_allows_more_rounds_and_is_searched_once(monkeypatch):
 
 
 def test_a_comparison_stops_where_the_real_run_would_but_claims_nothing():
-  limit = calibration.epsilon_of_rounds(PLAN.mechanism, 3, 1e-5, 'rdp')
+  limit = calibration.epsilon_of_rounds(PLAN.cost, 3, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit, claim=False)
   ledger = charged(plan, 3)
   assert ledger.epsilon() == math.inf
@@ -142,7 +142,7 @@ def test_post_processing_is_recorded_at_no_cost():
 def test_local_reports_add_their_epsilon_and_take_their_delta():
   ledger = charged(PLAN, 10)
   ledger.charge_local('words', 'three words a user', epsilon=8.0, delta=4e-6)
-  central = calibration.epsilon_of_rounds(PLAN.mechanism, 10, 1e-5 - 4e-6, 'rdp')
+  central = calibration.epsilon_of_rounds(PLAN.cost, 10, 1e-5 - 4e-6, 'rdp')
   assert ledger.epsilon() == pytest.approx(central + 8.0, rel=1e-12)
   ledger.charge_local('words', 'three words a user', epsilon=8.0, delta=4e-6)
   assert ledger.entries[-1].count == 2
@@ -155,7 +155,7 @@ def test_local_reports_add_their_epsilon_and_take_their_delta():
 def test_different_neighbouring_relations_are_not_composed():
   ledger = charged(PLAN, 1)
   fixed = dataclasses.replace(PLAN, sampling='fixed')
-  for charge in (ledger.charge_round, ledger.epsilon_after_next_round):
+  for charge in (ledger.charge, ledger.epsilon_after_next_round):
     with pytest.raises(PrivacyError, match='different promises'):
       charge(fixed)
   assert ledger == charged(PLAN, 1)
@@ -163,7 +163,7 @@ def test_different_neighbouring_relations_are_not_composed():
 
 def test_a_plan_for_another_delta_is_refused():
   with pytest.raises(PrivacyError, match='delta 1e-05 .* delta 1e-06'):
-    Ledger(1e-6).charge_round(PLAN)
+    Ledger(1e-6).charge(PLAN)
 
 
 def test_a_ledger_survives_json_unchanged():
@@ -173,7 +173,7 @@ def test_a_ledger_survives_json_unchanged():
   again = Ledger.from_json(ledger.to_json())
   assert again == ledger
   assert again.epsilon() == ledger.epsilon()
-  ledger.charge_round(dataclasses.replace(PLAN, noise_multiplier=1 / 3))
+  ledger.charge(dataclasses.replace(PLAN, noise_multiplier=1 / 3))
   assert again != ledger
   ledger.note_no_guarantee('oracle', 'why')
   assert Ledger.from_json(ledger.to_json()).epsilon() == math.inf
@@ -216,7 +216,7 @@ def test_epsilon_by_rdp_is_cheap_in_every_round():
   ledger.epsilon('rdp')
   start = time.process_time()
   for _ in range(100):
-    ledger.charge_round(PLAN)
+    ledger.charge(PLAN)
     ledger.epsilon('rdp')
   assert time.process_time() - start < 2
 
@@ -224,9 +224,9 @@ def test_epsilon_by_rdp_is_cheap_in_every_round():
 def test_groups_of_users_do_not_add_up():
   ledger = Ledger(PLAN.delta)
   for _ in range(7):
-    ledger.charge_round(PLAN, group='first half')
+    ledger.charge(PLAN, group='first half')
   for _ in range(4):
-    ledger.charge_round(PLAN, group='second half')
+    ledger.charge(PLAN, group='second half')
   assert ledger.epsilon() == charged(PLAN, 7).epsilon()
   # What all users spent adds to either group.
   ledger.charge_local('words', 'reported by everyone', 0.5)
@@ -239,6 +239,6 @@ def test_a_group_is_stopped_by_its_own_spending_only():
   plan = dataclasses.replace(PLAN, budget_epsilon=budget)
   ledger = Ledger(plan.delta)
   for _ in range(5):
-    ledger.charge_round(plan, group='first half')
+    ledger.charge(plan, group='first half')
   assert ledger.would_exceed(plan, 'first half')
   assert not ledger.would_exceed(plan, 'second half')

@@ -9,6 +9,7 @@ from scipy import stats
 
 from tff_textpriv.privacy import card, card_page, ledger
 from tff_textpriv.privacy.local_gaussian import LocalGaussianSettings
+from tff_textpriv.privacy.mechanism import Deployment
 
 _PRIVATE = LocalGaussianSettings(
   noise_magnitude=0.5, noise_stddev=8.0, clip_norm=0.25, delta=1e-5
@@ -16,10 +17,10 @@ _PRIVATE = LocalGaussianSettings(
 
 
 def _charged(settings, rounds):
-  plan = settings.plan()
-  spent = ledger.Ledger(plan.delta, plan.accountant)
+  plan = settings.mechanism(Deployment('fixed', population=3, cohort=3, rounds=9))
+  spent = ledger.Ledger.of(plan)
   for users in rounds:
-    spent.charge_reports(plan, users)
+    spent.charge(plan, users)
   return plan, spent
 
 
@@ -65,7 +66,7 @@ def test_the_ledger_survives_a_restart():
   plan, spent = _charged(_PRIVATE, [['ann', 'bob'], ['bob']])
   again = ledger.Ledger.from_json(spent.to_json())
   assert again == spent and again.epsilon() == spent.epsilon()
-  again.charge_reports(plan, ['bob'])
+  again.charge(plan, ['bob'])
   assert again.entries[0].count == 3 and again.epsilon() > spent.epsilon()
 
 

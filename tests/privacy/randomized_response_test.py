@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from tff_textpriv.privacy import mechanism, randomized_response
+from tff_textpriv.privacy import errors, randomized_response
 from tff_textpriv.privacy.randomized_response import NUM_DRAWS, BitResponse
 
 _EPSILONS = (0.1, 1.0, 10.0)
@@ -79,7 +79,7 @@ def test_the_variance_is_that_of_a_bit_on_two_points(epsilon, value):
 
 @pytest.mark.parametrize('epsilon', [0.0, 1e-7, -1.0, math.inf, math.nan])
 def test_a_bit_without_an_epsilon_is_refused(epsilon):
-  with pytest.raises(mechanism.PrivacyError, match='epsilon'):
+  with pytest.raises(errors.PrivacyError, match='epsilon'):
     BitResponse(epsilon)
 
 

@@ -64,7 +64,9 @@ _RUNS = {
   ),
   'lg_fedavg': _settings('sst2', 'lg_fedavg', *_WORDS),
   'local_only': _settings('sst2', 'local_only', *_WORDS),
+  'local_only of text': _settings('stackoverflow', 'local_only', *_TEXT),
   'rr_ldp': _settings('imdb', 'rr_ldp', *_REVIEWS),
+  'scaffold': _settings('stackoverflow', 'scaffold', *_TEXT),
   'subword_resample': _settings(
     'stackoverflow', 'subword_resample', *_TEXT, '--resample_rounds=3',
     '--sample_tokens=4000', '--sample_max_length=24', '--vocab_size=700',

@@ -29,8 +29,7 @@ _ORPHAN_SECONDS = 5.0
 _FORKS = multiprocessing.get_context('forkserver')
 _FORKS.set_forkserver_preload(
   [
-    'tff_textpriv.training.classification',
-    'tff_textpriv.training.language_modeling',
+    'tff_textpriv.training.runner',
     'tff_textpriv.tasks.base',
     'tff_textpriv.reports.page',
   ]

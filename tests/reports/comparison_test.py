@@ -3,8 +3,10 @@
 import dataclasses
 
 import pytest
+import sample_plan
 
-from tff_textpriv.privacy import card, ledger, local
+from tff_textpriv.privacy import card, ledger, randomized_bits
+from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.reports import attacks, comparison, folders, promises
 
 
@@ -66,9 +68,10 @@ def test_epsilons_of_different_promises_are_never_compared(cards):
 
 
 def test_the_promise_of_randomized_bits_is_that_of_the_whole_run():
-  plan = local.make_plan(local.LocalPrivacySettings(epsilon_per_coordinate=0.5), 10)
-  book = ledger.Ledger(plan.delta, plan.accountant)
-  book.charge_reports(plan, ['a'], group='')
+  settings = randomized_bits.LocalPrivacySettings(epsilon_per_coordinate=0.5)
+  plan = settings.mechanism(Deployment('fixed', 1, 1, rounds=1, num_coordinates=10))
+  book = ledger.Ledger.of(plan)
+  book.charge(plan, ['a'])
   privacy = card.privacy_card(book, plan, task='imdb', algo='rr_ldp', facts={})
   promise = promises.read(privacy)
   assert promise.epsilon == privacy['epsilon'] > 0.5
@@ -79,19 +82,20 @@ def test_the_promise_of_randomized_bits_is_that_of_the_whole_run():
 def test_central_promises_name_relation_deployment_and_delta(cards):
   plain = promises.read(cards[1])
   assert plain.label == 'central, a user added or removed, delta 1e-06'
-  plan = {**cards[1]['plan'], 'accounted_population': 10**7}
-  scaled = promises.read({**cards[1], 'plan': plan})
-  assert 'accounted deployment' in scaled.label
-  plan = {**cards[1]['plan'], 'neighbouring_relation': 'REPLACE_ONE'}
-  assert 'replaced' in promises.read({**cards[1], 'plan': plan}).label
+  scaled = dataclasses.replace(sample_plan.PLAN, population=10**7)
+  assert scaled.promise[0] == 'central, a user added or removed, accounted deployment'
+  fixed = dataclasses.replace(sample_plan.PLAN, sampling='fixed')
+  assert fixed.promise[0] == 'central, a user replaced by another'
   assert promises.read(cards[None]) == promises.NONE
   assert promises.read(None) == promises.NONE
 
 
-@pytest.mark.parametrize('plan', [None, 3, {'neighbouring_relation': []}])
-def test_a_card_that_is_not_ours_still_has_a_promise(plan):
-  odd = {'epsilon': 1.0, 'delta': 'x', 'plan': plan, 'ledger': [3, None]}
-  assert promises.read(odd).epsilon == 1.0
+@pytest.mark.parametrize('words', [None, 3, {}, {'label': []}])
+def test_of_a_card_that_does_not_say_nothing_is_assumed(words):
+  odd = {'epsilon': 1.0, 'delta': 'x', 'promise': words, 'ledger': [3, None]}
+  promise = promises.read(odd)
+  assert promise.epsilon == 1.0
+  assert 'central' not in promise.label and 'local' not in promise.label
 
 
 def test_runs_that_differ_in_the_seed_are_one_variant_with_a_mean(write_run, tmp_path):

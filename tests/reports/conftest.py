@@ -4,26 +4,20 @@ import json
 
 import pytest
 
-from tff_textpriv.privacy import card, ledger, plans
+from tff_textpriv.privacy import card, central_settings, ledger
+from tff_textpriv.privacy.mechanism import Deployment, NoMechanism
 
 
 def _card(epsilon):
   """Makes a real card: of a run under central DP, or of one without a guarantee."""
-  book = ledger.Ledger(1e-6)
-  plan = None
+  plan = NoMechanism('updates are averaged without noise')
   if epsilon is not None:
-    settings = plans.PrivacySettings(target_epsilon=float(epsilon))
-    plan = plans.make_plan(
-      settings,
-      sampling='poisson',
-      simulated_population=10,  # All take part, which is accounted at once.
-      simulated_cohort=10,
-      rounds=4,
-    )
-    for _ in range(4):
-      book.charge_round(plan, group='')
-  else:
-    book.note_no_guarantee('fed_avg', 'updates are averaged without noise')
+    settings = central_settings.CentralPrivacySettings(target_epsilon=float(epsilon))
+    # All take part, which is accounted at once.
+    plan = settings.mechanism(Deployment('poisson', 10, 10, rounds=4))
+  book = ledger.Ledger.of(plan)
+  for _ in range(4):
+    book.charge(plan)
   return card.privacy_card(book, plan, task='imdb', algo='fed_avg', facts={})
 
 

@@ -1,25 +1,28 @@
 """Markup: whatever is not markup is escaped."""
 
+from markupsafe import Markup
+
 from tff_textpriv.reports import markdown
-from tff_textpriv.reports.markup import Markup, element, join, table
+from tff_textpriv.reports.markup import element, join, table
 
 _EVIL = '<script>alert("x")</script>'
 
 
 def test_text_and_attributes_are_escaped_and_markup_is_not():
   inner = element('b', _EVIL)
-  assert inner == '<b>&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;</b>'
+  assert inner == '<b>&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;</b>'
   outer = element('p', inner, None, 3, class_='a', title='"><i>', open=True)
-  assert outer == f'<p class="a" title="&quot;&gt;&lt;i&gt;" open>{inner}3</p>'
+  assert outer == f'<p class="a" title="&#34;&gt;&lt;i&gt;" open>{inner}3</p>'
 
 
 def test_nothing_is_not_a_word():
   assert element('p', None, join([None, 'a', None])) == '<p>a</p>'
 
 
-def test_joined_markup_is_not_markup_by_accident():
-  # `str` methods and `+` give plain text, which is escaped again.
-  assert element('p', Markup('<b>') + 'x') == '<p>&lt;b&gt;x</p>'
+def test_text_does_not_become_markup_by_being_added():
+  assert element('p', Markup('<b>') + '<i>') == '<p><b>&lt;i&gt;</p>'
+  assert element('p', f'{Markup("<b>")}x') == '<p>&lt;b&gt;x</p>'
+  assert join(['<b>', '<i>'], '<') == '&lt;b&gt;&lt;&lt;i&gt;'
 
 
 def test_a_table_has_its_cells_in_a_box_that_scrolls():

@@ -174,7 +174,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(argument, message):
 
 
 def test_help_answers_in_groups_and_shows_ranges_and_defaults(monkeypatch, capsys):
-  assert _command(monkeypatch, '--algo=nonsense', '--help') == 0
+  assert _command(monkeypatch, '--algo=nonsense', '--helpfull') == 0
   page = capsys.readouterr().out
   titles = [block.splitlines()[0] for block in page.split('\n\n')[2:]]
   assert titles[:2] == ['Choice of algorithm:', 'Task stackoverflow:']

@@ -152,7 +152,9 @@ def test_the_number_of_updates_does_not_change_with_the_number_of_clients(
 
 
 def test_an_algorithm_for_language_models_is_refused():
-  with pytest.raises(flags.UsageError, match='classification; central, .*rr_ldp do'):
+  with pytest.raises(
+    flags.UsageError, match='classification; central, .*rr_ldp, scaffold do'
+  ):
     base.parse(imdb.TASK, ['--algo=subword_resample'])
 
 

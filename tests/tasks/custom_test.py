@@ -11,7 +11,7 @@ import pytest
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.tasks import base, custom
+from tff_textpriv.tasks import base, command_flags, custom, help_pages
 
 _COLUMNS = ('--user_column=author', '--text_column=body')
 _MORE = {
@@ -93,7 +93,7 @@ def test_every_algorithm_goes_with_one_s_own_text(name):
   if 'classification' in kinds:
     chosen = _parse(f'--algo={name}', '--label_column=y')
     # Where embeddings stay with users, the model has some.
-    assert chosen.task_settings.reads_tokens == bool(chosen.algorithm.local_part)
+    assert chosen.task_settings.reads_tokens == (not chosen.algorithm.has_whole_model)
     chosen = _parse(f'--algo={name}', '--label_column=y', '--model=encoder_tiny')
     assert chosen.task_settings.model == 'encoder_tiny'
 
@@ -121,7 +121,7 @@ def test_a_flag_of_the_other_kind_is_refused_saying_how_to_get_there():
 
 
 def test_help_shows_both_kinds():
-  page = base.help_page(custom.TASK)
+  page = help_pages.page(custom.TASK, ['--helpfull'])
   for title in (
     'Task custom without',
     'Task custom with',
@@ -244,7 +244,7 @@ def test_no_privacy_is_claimed_for_clients_who_are_not_users(posts):
 
 
 def test_tools_that_share_flags_know_those_of_both_kinds():
-  classifier = base.flag_names(custom.TASK, registry.ALGORITHMS['fede_vocab'])
+  classifier = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fede_vocab'])
   assert 'federation' in classifier and 'public_data' not in classifier
-  either = base.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
+  either = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
   assert {'federation', 'public_data'} <= either

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.tasks import agnews, base, imdb, newsgroups, sst2
 from tff_textpriv.training import program
@@ -156,11 +157,13 @@ def test_results_tell_the_communication(whole):
   """32 hidden units on 32-dimensional words: two LSTMs and 64 x 4 + 4 above them."""
   shared = 2 * (32 * 128 + 32 * 128 + 128) + 64 * 4 + 4
   results = _results(whole)
-  assert results['bytes_down_per_client'] == 4 * shared
-  assert results['bytes_up_per_client'] == 4 * shared
+  # The model, and what the step size is multiplied by.
+  assert results['bytes_down_per_client'] == 4 * shared + 4
+  # And the number of examples (weight), whether it was left out, and five metrics.
+  assert results['bytes_up_per_client'] == 4 * shared + 4 * (1 + 1 + 6)
   model = tf.keras.models.load_model(whole / 'model.keras')
   assert model.input_shape == (None, None, 32)
-  assert f'{4 * shared:,}' in (whole / 'report.html').read_text()
+  assert f'{4 * shared + 32:,}' in (whole / 'report.html').read_text()
 
 
 @pytest.mark.slow
@@ -236,8 +239,7 @@ def test_vectors_of_a_file_are_where_tables_start(tmp_path):
   ('task', 'given', 'error', 'message'),
   [
     (
-      imdb.TASK, ('--algo=fede_vocab',), settings_lib.IncompatibleSettingsError,
-      'bilstm.*agnews',
+      imdb.TASK, ('--algo=fede_vocab',), flags.UsageError, 'task imdb.*no embedding',
     ),
     (
       agnews.TASK, ('--algo=fede_vocab', '--model=logistic'),

@@ -3,8 +3,8 @@ import pytest
 from tff_textpriv import flags
 from tff_textpriv.datasets.clients import DataError
 from tff_textpriv.settings import SettingsError
-from tff_textpriv.tasks import base, reddit, stackoverflow
-from tff_textpriv.training.settings import LanguageModelSettings
+from tff_textpriv.tasks import base, help_pages, reddit, stackoverflow
+from tff_textpriv.training.language_settings import LanguageModelSettings
 
 
 def test_a_command_line_becomes_an_experiment_on_reddit():
@@ -14,7 +14,7 @@ def test_a_command_line_becomes_an_experiment_on_reddit():
   assert experiment.task.name == 'reddit'
   assert experiment.task_settings.num_users == 40
   assert experiment.folder.name == 'reddit_dp_fed_avg'
-  assert 'python -m tff_textpriv.tasks.reddit' in base.help_page(reddit.TASK)
+  assert 'python -m tff_textpriv.tasks.reddit' in help_pages.page(reddit.TASK)
 
 
 def test_a_flag_that_is_not_the_task_s_is_refused():

@@ -11,7 +11,7 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import randomized_response
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.training import language_modeling, phases
+from tff_textpriv.training import phases, runner
 
 _TINY = (
   '--algo=rr_ldp',
@@ -31,7 +31,7 @@ def _run(folder, *given: str) -> int:
     f'--experiment_name={folder.name}',
     f'--data_dir={folder.parent / "data"}',
   )
-  return language_modeling.run(base.parse(stackoverflow.TASK, [*_TINY, *given, *where]))
+  return runner.run(base.parse(stackoverflow.TASK, [*_TINY, *given, *where]))
 
 
 def _weights(folder) -> list[np.ndarray]:
@@ -94,9 +94,9 @@ def test_more_coordinates_than_the_model_has_are_refused_and_no_folder_is_left(r
   assert not (folder / 'config.json').exists()
 
 
-def test_a_phase_gets_its_plan_when_the_model_is_known(run):
+def test_the_mechanism_is_made_for_the_size_of_the_model():
   experiment = base.parse(stackoverflow.TASK, [*_TINY, '--epsilon_per_coordinate=0.5'])
-  (phase,) = phases.plan_phases(experiment, ['a', 'b', 'c', 'd'])
-  assert phase.plan is None
-  plan = phases.for_model(phase, experiment, 1000).plan
+  (phase,) = phases.lay_out(experiment, ['a', 'b', 'c', 'd'])
+  plan = phase.mechanism(experiment, 1000)
   assert (plan.epsilon, plan.num_coordinates, plan.num_reported) == (0.5, 1000, 1000)
+  assert plan.bound == experiment.algorithm_settings.client_learning_rate

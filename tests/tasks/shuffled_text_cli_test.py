@@ -11,7 +11,7 @@ from tff_textpriv import flags
 from tff_textpriv.datasets import clients
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 from tff_textpriv.tasks import base, ptb, shuffled_text, wikitext2
-from tff_textpriv.training import language_modeling
+from tff_textpriv.training import runner
 
 _TINY = (
   '--num_users=40',
@@ -30,7 +30,7 @@ def _run(folder: pathlib.Path, *given: str, task=ptb.TASK) -> int:
     f'--experiment_name={folder.name}',
     f'--data_dir={folder.parent / "data"}',
   )
-  return language_modeling.run(base.parse(task, [*_TINY, *given, *where]))
+  return runner.run(base.parse(task, [*_TINY, *given, *where]))
 
 
 def _json(file: pathlib.Path):

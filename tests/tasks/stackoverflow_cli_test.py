@@ -147,7 +147,11 @@ def test_a_run_leaves_a_complete_folder(undisturbed):
   assert logits.shape == (1, 4, 400) and np.isfinite(logits).all()
   # The Keras model has the tied table of embeddings, 400 x 64, twice.
   num_weights = sum(weight.size for weight in model.get_weights()) - 400 * 64
-  assert results['bytes_up_per_client'] == 4 * num_weights
+  # Beside the update go five numbers of metrics, and whether the client was left out.
+  assert results['bytes_up_per_client'] == 4 * (num_weights + 5 + 1)
+  sent = {item['name']: item for item in card['leaves_device']}
+  assert sent['update'] == {'name': 'update', 'bytes': 4 * num_weights, 'covered': True}
+  assert not sent['loss']['covered'] and '| loss | 8 | **no** |' in page
   assert list((undisturbed / 'tokenizers').glob('*.model'))
   assert list((undisturbed / 'tensorboard').glob('events.out.tfevents.*'))
   assert 'TFF ExecutorService' in (undisturbed / 'worker_0.log').read_text()

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.training import language_modeling
+from tff_textpriv.training import runner
 
 _SHARED = (
   '--num_users=400',
@@ -53,7 +53,7 @@ def _results(root: pathlib.Path, rounds: int, sampled_rounds: int) -> list[dict]
       f'--experiment_name={name}',
       f'--data_dir={root / "data"}',
     ]
-    assert language_modeling.run(base.parse(stackoverflow.TASK, argv)) == 0
+    assert runner.run(base.parse(stackoverflow.TASK, argv)) == 0
     results.append(json.loads((root / name / 'results.json').read_text()))
   return results
 

@@ -8,7 +8,7 @@ import pytest
 from tff_textpriv import settings
 from tff_textpriv.tasks import base, reddit, stackoverflow
 from tff_textpriv.text import subword, tokenizers
-from tff_textpriv.training import language_modeling, program
+from tff_textpriv.training import program, runner
 
 _TINY = (
   '--algo=subword_resample',
@@ -35,7 +35,7 @@ def _run(folder: pathlib.Path, *given: str, task=stackoverflow.TASK) -> int:
     f'--experiment_name={folder.name}',
     f'--data_dir={folder.parent / "data"}',
   ]
-  return language_modeling.run(base.parse(task, argv))
+  return runner.run(base.parse(task, argv))
 
 
 def _results(folder: pathlib.Path) -> dict:
@@ -81,7 +81,7 @@ def test_resampling_costs_nothing(undisturbed, root):
     '--experiment_name=plain',
     f'--data_dir={root / "data"}',
   ]
-  assert language_modeling.run(base.parse(stackoverflow.TASK, argv)) == 0
+  assert runner.run(base.parse(stackoverflow.TASK, argv)) == 0
   assert _results(plain)['epsilon'] == _results(undisturbed)['epsilon'] <= 2
   card = json.loads((undisturbed / 'privacy_card.json').read_text())
   free = [entry['name'] for entry in card['ledger'] if '0 (post' in entry['cost']]

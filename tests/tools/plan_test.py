@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.settings import IncompatibleSettingsError
 from tff_textpriv.tools import plan
 
@@ -66,6 +67,13 @@ def test_anything_but_one_unknown_is_refused(given, left_out):
 def test_a_cohort_larger_than_the_population_is_refused():
   with pytest.raises(IncompatibleSettingsError, match='--cohort=20000'):
     plan.main(plan.PlanSettings(**SMALL, cohort=20_000, rounds=1, epsilon=1.0))
+
+
+def test_a_mechanism_without_these_quantities_is_not_planned_as_another():
+  given = {'noise_multiplier': 1.5, 'cohort': 100, 'rounds': 50}
+  for algo in ('rr_ldp', 'fed_avg'):
+    with pytest.raises(PrivacyError, match='to solve for'):
+      plan.main(plan.PlanSettings(**SMALL, **given, algo=algo))
 
 
 def test_the_trade_off_is_drawn(tmp_path, capsys):

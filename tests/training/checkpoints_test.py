@@ -99,11 +99,11 @@ def test_two_checkpoints_are_kept(tmp_path, runner):
 
 def test_a_folder_of_another_format_is_refused_and_not_touched(tmp_path, runner):
   _saved(tmp_path, runner, [2])
-  (tmp_path / 'format.json').write_text('{"format": 2, "more": true}')
+  (tmp_path / 'format.json').write_text('{"format": 3, "more": true}')
   (tmp_path / 'program_state_3_temp1234').mkdir()
   before = sorted(tmp_path.rglob('*'))
   with pytest.raises(
-    checkpoints.CheckpointError, match='have format 2, and .* reads format 1'
+    checkpoints.CheckpointError, match='have format 3, and .* reads format 2'
   ):
     checkpoints.Checkpoints(tmp_path, runner)
   assert sorted(tmp_path.rglob('*')) == before
@@ -117,10 +117,11 @@ def test_a_damaged_name_of_the_format_is_refused(tmp_path, runner, content):
     checkpoints.Checkpoints(tmp_path, runner)
 
 
-def test_checkpoints_from_before_formats_had_names_are_read(tmp_path, runner):
+def test_checkpoints_from_before_formats_had_names_are_of_the_first(tmp_path, runner):
   _saved(tmp_path, runner, [2])
   (tmp_path / 'format.json').unlink()
-  _assert_is(checkpoints.Checkpoints(tmp_path, runner).load_latest(_state()), 2)
+  with pytest.raises(checkpoints.CheckpointError, match='have format 1'):
+    checkpoints.Checkpoints(tmp_path, runner)
 
 
 def test_what_a_killed_process_left_half_written_is_no_checkpoint(tmp_path, runner):
@@ -184,8 +185,8 @@ def test_a_checkpoint_that_is_a_program_is_not_run(tmp_path, runner):
       return {'leaves': (tf.constant(1.0),), 'notes': tf.constant('{}')}
 
   folder = tmp_path / 'checkpoints'
-  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
   kept = checkpoints.Checkpoints(folder, runner)
+  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
   with pytest.raises(
     checkpoints.CheckpointError, match='a function in it uses .*Write'
   ):
@@ -206,8 +207,8 @@ def test_a_checkpoint_with_a_table_of_its_own_is_not_run(tmp_path, runner):
       )
 
   folder = tmp_path / 'checkpoints'
-  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
   kept = checkpoints.Checkpoints(folder, runner)
+  tf.saved_model.save(Program(), str(folder / 'program_state_3'))
   with pytest.raises(
     checkpoints.CheckpointError, match='something else in it than var'
   ):

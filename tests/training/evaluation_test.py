@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tff_textpriv.datasets import clients, encoded
+from tff_textpriv.datasets import clients
 from tff_textpriv.models import language_models
 from tff_textpriv.text import subword, tokenizers
 from tff_textpriv.training import evaluation
@@ -65,13 +65,13 @@ def test_a_uniform_model_has_the_perplexity_that_arithmetic_gives(text):
   tokenizer = subword.train(texts, 290)
   model = language_models.LstmLanguageModel(290, 4, 4, 1, tied=True)
   zeros = [np.zeros(shape, np.float32) for shape in model.weight_shapes]
-  users = encoded.EncodedClients(text, tokenizer)
-  num_predictions = sum(len(ids) - 1 for ids in tokenizer.encode(texts))
+  posts = tokenizer.encode(texts)
+  num_predictions = sum(len(ids) - 1 for ids in posts)
   num_words = sum(len(t.split()) for t in texts)
   # Windows of any length predict every token once, so the figure is the same.
   for max_length in (4, 1000):
     evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, max_length)
-    metrics = evaluator.evaluate(zeros, users, text.client_ids)
+    metrics = evaluator.evaluate(zeros, posts)
     assert metrics['num_words'] == num_words
     assert metrics['word_perplexity'] == pytest.approx(
       290 ** (num_predictions / num_words), rel=1e-4
@@ -85,10 +85,23 @@ def test_batching_does_not_change_the_scores(text, monkeypatch):
   tokenizer = subword.train(texts, 290)
   model = language_models.LstmLanguageModel(290, 4, 4, 1, tied=True)
   weights = [10 * weight for weight in model.initial_weights(0)]
-  users = encoded.EncodedClients(text, tokenizer)
+  posts = tokenizer.encode(texts)
   results = []
   for batch_size in (1, 64):
     monkeypatch.setattr(evaluation, '_BATCH_SIZE', batch_size)
     evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, 20)
-    results.append(evaluator.evaluate(weights, users, text.client_ids))
+    results.append(evaluator.evaluate(weights, posts))
   assert results[0] == pytest.approx(results[1], rel=1e-5)
+
+
+def test_users_with_models_of_their_own_are_scored_together(text):
+  """All words count alike, whoever wrote them: not the mean of users' perplexities."""
+  texts = [t for user in text.client_ids for t in text.read(user)]
+  tokenizer = subword.train(texts, 290)
+  model = language_models.LstmLanguageModel(290, 4, 4, 1, tied=True)
+  evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, 20)
+  weights = model.initial_weights(0)
+  posts = tokenizer.encode(texts)
+  parts = [evaluator.score(weights, part) for part in (posts[:1], posts[1:])]
+  together = evaluator.of_users(parts)
+  assert together == pytest.approx(evaluator.evaluate(weights, posts))

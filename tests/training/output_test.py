@@ -159,15 +159,6 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch, step):
   assert os.listdir(tmp_path) == ['results.json']
 
 
-def test_results_are_those_of_a_finished_run_with_the_same_settings(tmp_path):
-  assert output.finished_results(tmp_path, _CONFIG) is None
-  output.OutputFolder(tmp_path).claim(_CONFIG)
-  assert output.finished_results(tmp_path, _CONFIG) is None
-  (tmp_path / 'results.json').write_text('{"test_auc": 0.5}')
-  assert output.finished_results(tmp_path, _CONFIG) == {'test_auc': 0.5}
-  assert output.finished_results(tmp_path, {**_CONFIG, 'seed': 2}) is None
-
-
 def test_the_folder_is_free_after_its_block_and_errors_name_its_flag(tmp_path):
   with output.OutputFolder(tmp_path, 'sweep_name') as folder:
     folder.claim(_CONFIG)

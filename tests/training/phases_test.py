@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from tff_textpriv import settings
@@ -10,43 +8,62 @@ _USERS = [f'user_{i}' for i in range(40)]
 
 
 def _phases(*argv):
-  chosen = base.parse(
+  return phases.lay_out(_chosen(*argv), _USERS)
+
+
+def _chosen(*argv):
+  return base.parse(
     stackoverflow.TASK, ['--total_rounds=10', '--clients_per_round=5', *argv]
   )
-  return phases.plan_phases(chosen, _USERS)
+
+
+def _mechanisms(*argv):
+  chosen = _chosen(*argv)
+  return [phase.mechanism(chosen, 100) for phase in phases.lay_out(chosen, _USERS)]
+
+
+def _rounds(phase):
+  return phase.leg.rounds_before, phase.leg.last_round
+
+
+def _users(phase):
+  return list(phase.sampler.client_ids)
 
 
 def test_most_algorithms_have_one_phase():
   (phase,) = _phases('--algo=fed_avg')
-  assert (phase.rounds_before, phase.last_round) == (0, 10)
-  assert phase.plan is None and phase.users == _USERS
+  assert _rounds(phase) == (0, 10)
+  assert _users(phase) == _USERS
+  (mechanism,) = _mechanisms('--algo=fed_avg')
+  assert 'without clipping' in mechanism.no_guarantee_reason
 
 
 def test_a_switch_goes_on_with_the_same_users_model_and_plan():
   first, second = _phases('--algo=subword_resample')
-  assert (first.last_round, second.rounds_before, second.last_round) == (5, 5, 10)
-  assert second.continues and not first.continues
-  assert first.plan is second.plan and first.plan.rounds == 10
-  assert first.users == second.users == _USERS
+  assert (_rounds(first), _rounds(second)) == ((0, 5), (5, 10))
+  assert second.leg.continues and not first.leg.continues
+  assert _users(first) == _users(second) == _USERS
+  one, other = _mechanisms('--algo=subword_resample')
+  assert one == other and one.rounds == 10
 
 
 def test_several_switches_make_several_phases():
   made = _phases('--algo=subword_resample', '--resample_rounds=2,7')
-  assert [(p.rounds_before, p.last_round) for p in made] == [(0, 2), (2, 7), (7, 10)]
+  assert [_rounds(phase) for phase in made] == [(0, 2), (2, 7), (7, 10)]
 
 
-def test_halves_have_nobody_in_common_and_their_own_plans():
-  first, second = _phases(
-    '--algo=subword_resample', '--phase_plan=half_split', '--resample_rounds=4'
-  )
-  assert not set(first.users) & set(second.users)
-  assert set(first.users) | set(second.users) == set(_USERS)
-  assert (first.last_round, second.rounds_before, second.last_round) == (4, 4, 14)
-  assert not second.continues
-  assert (first.plan.rounds, second.plan.rounds) == (4, 10)
+def test_halves_have_nobody_in_common_and_their_own_mechanisms():
+  argv = ('--algo=subword_resample', '--phase_plan=half_split', '--resample_rounds=4')
+  first, second = _phases(*argv)
+  assert not set(_users(first)) & set(_users(second))
+  assert set(_users(first)) | set(_users(second)) == set(_USERS)
+  assert (_rounds(first), _rounds(second)) == ((0, 4), (4, 14))
+  assert not second.leg.continues
+  assert first.leg.users != second.leg.users
+  one, other = _mechanisms(*argv)
+  assert (one.rounds, other.rounds) == (4, 10)
   # Half of the accounted ten million each.
-  assert first.plan.population == second.plan.population == 5_000_000
-  assert first.group != second.group
+  assert one.population == other.population == 5_000_000
 
 
 def test_the_second_half_is_the_same_for_every_algorithm():
@@ -54,7 +71,7 @@ def test_the_second_half_is_the_same_for_every_algorithm():
     '--algo=dp_fed_avg', '--target_epsilon=2', '--train_users=second_half'
   )
   _, second = _phases('--algo=subword_resample', '--phase_plan=half_split')
-  assert alone.users == second.users and alone.group == second.group
+  assert _users(alone) == _users(second) and alone.leg.users == second.leg.users
 
 
 @pytest.mark.parametrize(
@@ -72,11 +89,11 @@ def test_switches_outside_the_run_are_refused(flags, message):
 
 
 def test_resampling_leaves_the_privacy_figure_as_it_is():
-  (plain,) = _phases(
+  (plain,) = _mechanisms(
     '--algo=dp_fed_avg',
     '--target_epsilon=2',
     '--accounted_population=10000000',
     '--accounted_cohort=20000',
   )
-  for phase in _phases('--algo=subword_resample', '--resample_rounds=3,6'):
-    assert dataclasses.asdict(phase.plan) == dataclasses.asdict(plain.plan)
+  for mechanism in _mechanisms('--algo=subword_resample', '--resample_rounds=3,6'):
+    assert mechanism == plain

@@ -16,8 +16,8 @@ from tff_textpriv import flags, randomness
 from tff_textpriv.datasets import batching
 from tff_textpriv.iterative_processes import learning_model, registry
 from tff_textpriv.models import language_models
+from tff_textpriv.privacy import central, errors
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import mechanism, plans
 from tff_textpriv.runtime import cohorts, execution, worker_process
 from tff_textpriv.training import checkpoints, selection
 from tff_textpriv.training import program as program_lib
@@ -28,8 +28,8 @@ _ROUNDS = 5
 _SEED = 3
 
 
-def _plan(**changes) -> plans.CentralDpPlan:
-  plan = plans.CentralDpPlan(
+def _plan(**changes) -> central.CentralGaussian:
+  plan = central.CentralGaussian(
     sampling='poisson',
     population=len(_USERS),
     cohort=_COHORT,
@@ -39,6 +39,7 @@ def _plan(**changes) -> plans.CentralDpPlan:
     clip=0.5,
     noise_multiplier=2.0,
     delta=1e-5,
+    seed=_SEED,
   )
   return dataclasses.replace(plan, **changes)
 
@@ -75,7 +76,6 @@ def _process(plan=None, embedding_size=8, **settings):
     learning_model.from_language_model(model, model.initial_weights(_SEED)),
     algorithm.settings(**settings),
     plan or _plan(),
-    seed=_SEED,
   )
 
 
@@ -91,7 +91,7 @@ def program(process):
     sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
     client_data=_client_data,
     evaluate=_evaluate,
-    plan=_plan(),
+    mechanism=_plan(),
     total_rounds=_ROUNDS,
     rounds_per_eval=3,
     rounds_per_checkpoint=2,
@@ -292,6 +292,16 @@ def test_a_signal_ends_the_run_after_its_round_and_it_can_go_on(
   resumed.assert_equals(undisturbed)
 
 
+def test_a_run_told_to_stop_after_a_round_does_and_can_go_on(
+  undisturbed, program, tff_runtime, tmp_path
+):
+  stopping = dataclasses.replace(program, stop_after_round=3)
+  outcome = _train(stopping, tmp_path, tff_runtime)
+  assert (outcome.ended, outcome.rounds_done) == ('interrupted', 3)
+  resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
 def test_a_second_signal_stops_at_once_and_the_run_can_go_on(
   undisturbed, program, tff_runtime, tmp_path
 ):
@@ -312,7 +322,7 @@ def test_the_budget_ends_the_run_before_the_round_that_would_exceed_it(
 ):
   spent = [float(row['epsilon']) for row in _rows(undisturbed.folder)]
   plan = _plan(budget_epsilon=(spent[2] + spent[3]) / 2)
-  limited = dataclasses.replace(program, plan=plan)
+  limited = dataclasses.replace(program, mechanism=plan)
   outcome = _train(limited, tmp_path, tff_runtime)
   assert (outcome.ended, outcome.rounds_done) == ('budget', 3)
   assert outcome.ledger.epsilon() == spent[2] <= plan.budget_epsilon
@@ -333,9 +343,9 @@ def test_a_sampler_that_the_plan_does_not_account_for_is_refused(
   program, drawn, accounted
 ):
   sampler = cohorts.CohortSampler(_USERS, _COHORT, drawn, _SEED)
-  with pytest.raises(mechanism.PrivacyError, match=f'drawn by {drawn}.*{accounted}'):
-    dataclasses.replace(program, sampler=sampler, plan=_plan(sampling=accounted))
-  dataclasses.replace(program, sampler=sampler, plan=_plan(sampling=drawn))
+  with pytest.raises(errors.PrivacyError, match=f'drawn by {drawn}.*{accounted}'):
+    dataclasses.replace(program, sampler=sampler, mechanism=_plan(sampling=accounted))
+  dataclasses.replace(program, sampler=sampler, mechanism=_plan(sampling=drawn))
 
 
 def test_a_damaged_newest_checkpoint_costs_time_and_not_the_result(
@@ -491,14 +501,14 @@ def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
   algorithm = registry.ALGORITHMS['dp_fed_avg']
   settings = algorithm.settings(server_optimizer='sgd', server_learning_rate=1.0)
   process = algorithm.build(
-    learning_model.from_language_model(model, initial), settings, plan, seed=_SEED
+    learning_model.from_language_model(model, initial), settings, plan
   )
   program = program_lib.Program(
     process=process,
     sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
     client_data=lambda users, round_number: [[] for _ in users],
     evaluate=_evaluate,
-    plan=plan,
+    mechanism=plan,
     total_rounds=1,
     rounds_per_eval=10,
     rounds_per_checkpoint=10,

@@ -24,7 +24,7 @@ def test_without_a_terminal_there_is_a_line_for_each_evaluation_alone(capsys):
     shown.show(2, _ROUND | _EVALUATION, 2.0)
   line = capsys.readouterr().err
   assert line.startswith('round 2/10  loss 4.568  epsilon 1.234  examples/s 150  ')
-  assert 'accuracy 0.1250  perplexity 98.77' in line
+  assert 'accuracy 12.50%  perplexity 98.8' in line
   assert line.count('\n') == 1
 
 

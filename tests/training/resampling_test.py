@@ -1,16 +1,21 @@
 """Sample, fit, remap: what they keep, and that they never touch users' text."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
 
 from tff_textpriv.datasets import clients, embedded
-from tff_textpriv.iterative_processes import learning_model
 from tff_textpriv.models import sampling
 from tff_textpriv.tasks import base, stackoverflow
 from tff_textpriv.text import remap, subword, tokenizers
-from tff_textpriv.training import resampling, tokenizer_sources, workbench
+from tff_textpriv.training import (
+  language_workbench,
+  phases,
+  resampling,
+  tokenizer_sources,
+)
 
 
 class _Forbidden(clients.ClientText):
@@ -48,6 +53,12 @@ def public(data):
   return subword.train(data.public_text, 500)
 
 
+def _bench(chosen, data, tokenizer):
+  return language_workbench.LanguageWorkbench(
+    chosen, data, tokenizer, '0.model', data.train.client_ids, pathlib.Path()
+  )
+
+
 def _learn(bench, chosen, weights, folder):
   return resampling.learn_tokenizer(
     bench,
@@ -76,22 +87,16 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   chosen = _chosen(
     f'--data_dir={tmp_path}', f'--tied_embeddings={str(tied).lower()}', *more_flags
   )
-  old = workbench.Workbench(chosen, forbidden, public)
+  old = _bench(chosen, forbidden, public)
   weights = old.model.initial_weights(0)
   record = _learn(old, chosen, weights, tmp_path)
-  new = workbench.Workbench(chosen, forbidden, record.tokenizer)
-  plan = stackoverflow_plan(chosen)
-  process = chosen.algorithm.build(
-    learning_model.from_language_model(new.model, new.model.initial_weights(0)),
-    chosen.algorithm_settings,
-    plan,
-    0,
-  )
-  old_process = chosen.algorithm.build(
-    learning_model.from_language_model(old.model, weights),
-    chosen.algorithm_settings,
-    plan,
-    0,
+  new = _bench(chosen, forbidden, record.tokenizer)
+  (phase, _) = phases.lay_out(chosen, ['ann', 'bob'])
+  process, old_process = (
+    chosen.algorithm.build(
+      bench.functional, chosen.algorithm_settings, phase.mechanism(chosen, 1)
+    )
+    for bench in (new, old)
   )
   # One round without clients gives the optimizer and the private mean a history.
   state = old_process.next(old_process.initialize(), []).state
@@ -124,14 +129,8 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
     new.evaluate(weights, 'validation')
 
 
-def stackoverflow_plan(chosen):
-  from tff_textpriv.training import phases
-
-  return phases.plan_phases(chosen, ['ann', 'bob'])[0].plan
-
-
 def test_a_remap_to_the_same_tokenizer_changes_nothing(data, public, tmp_path):
-  bench = workbench.Workbench(_chosen(f'--data_dir={tmp_path}'), data, public)
+  bench = _bench(_chosen(f'--data_dir={tmp_path}'), data, public)
   effect = resampling.remap_effect(bench, bench, bench.model.initial_weights(0), seed=1)
   assert effect['perplexity_after_remap'] == effect['perplexity_before']
 
@@ -151,7 +150,7 @@ def test_records_survive_the_folder_and_half_written_ones_do_not_count(
 
 def test_the_same_seed_gives_the_same_tokenizer(data, public, tmp_path):
   chosen = _chosen(f'--data_dir={tmp_path}')
-  bench = workbench.Workbench(chosen, data, public)
+  bench = _bench(chosen, data, public)
   weights = bench.model.initial_weights(0)
   first, again = (_learn(bench, chosen, weights, tmp_path) for _ in range(2))
   assert first.tokenizer.fingerprint == again.tokenizer.fingerprint
@@ -161,7 +160,7 @@ def test_a_vocabulary_larger_than_the_samples_support_is_refused(
   data, public, tmp_path
 ):
   chosen = _chosen(f'--data_dir={tmp_path}', '--sample_tokens=50')
-  bench = workbench.Workbench(chosen, data, public)
+  bench = _bench(chosen, data, public)
   with pytest.raises(tokenizers.TokenizerError, match='--vocab_size=500'):
     resampling.learn_tokenizer(
       bench,
@@ -178,7 +177,7 @@ def test_a_vocabulary_larger_than_the_samples_support_is_refused(
 
 def test_a_model_that_writes_nothing_is_refused(data, public, tmp_path):
   chosen = _chosen(f'--data_dir={tmp_path}')
-  bench = workbench.Workbench(chosen, data, public)
+  bench = _bench(chosen, data, public)
   silent = [np.zeros(shape, np.float32) for shape in bench.model.weight_shapes]
   silent[-1][tokenizers.EOS_ID] = 100
   with pytest.raises(sampling.SamplingError):

@@ -1,1 +1,24 @@
-"""Aggregation factories: how client updates become one server update."""
+"""TFF aggregation factories: each is usable in TFF's own builders.
+
+`DpMeanFactory`, `BitMeanFactory`, `UnweightedBitMeanFactory`, `AttentiveFactory` and
+`CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is TFF's weighted mean
+of the clients whose updates are sound. `of_mechanism` finds the one of a mechanism.
+"""
+
+from tff_textpriv.aggregators.attentive import AttentiveFactory
+from tff_textpriv.aggregators.bit_randomized_response import (
+  BitMeanFactory,
+  UnweightedBitMeanFactory,
+)
+from tff_textpriv.aggregators.count_mean_sketch import CountMeanSketchFactory
+from tff_textpriv.aggregators.dp_mean import DpMeanFactory
+from tff_textpriv.aggregators.sound_updates import SoundMeanFactory
+
+__all__ = [
+  'AttentiveFactory',
+  'BitMeanFactory',
+  'CountMeanSketchFactory',
+  'DpMeanFactory',
+  'SoundMeanFactory',
+  'UnweightedBitMeanFactory',
+]

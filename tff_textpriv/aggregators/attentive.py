@@ -82,13 +82,18 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation(value_type, weight_type)
     def lift(value, weight):
-      return rule.lift(value['update'], value['products'], weight)
+      sums = rule.lift(value['update'], value['products'], weight)
+      return collections.OrderedDict(update=sums)
 
-    sums_type = lift.type_signature.result
+    sums_type = lift.type_signature.result['update']
 
     @tff.tensorflow.computation
     def zero():
       return rule.zero(value_type['update'])
+
+    @tff.tensorflow.computation(sums_type, lift.type_signature.result)
+    def accumulate(sums, lifted):
+      return rule.merge(sums, lifted['update'])
 
     @tff.tensorflow.computation(sums_type, sums_type)
     def merge(first, second):
@@ -110,7 +115,7 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
     def next_round(state, values, weights):
       lifted = tff.federated_map(lift, (values, weights))
       result, measurements = tff.federated_aggregate(
-        lifted, zero(), merge, merge, report
+        lifted, zero(), accumulate, merge, report
       )
       return tff.templates.MeasuredProcessOutput(state, result, measurements)
 

@@ -3,7 +3,7 @@
 See `tff_textpriv.privacy.randomized_response` for the law of a bit. An unbiased report
 of a coordinate is +-q / (2p - 1), so what has to be summed are signs, +1 or -1: whole
 numbers, that add up exactly in any order. Everything that decides the privacy figure
-comes from one `LdpPlan`, the same object from which the ledger is charged.
+comes from one `RandomizedBits`, the same object from which the ledger is charged.
 """
 
 import collections
@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import bit_reports, messages
-from tff_textpriv.privacy import local
+from tff_textpriv.privacy import randomized_bits
 
 _INT32_MAX = 2**31 - 1
 
@@ -43,24 +43,22 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
   def __init__(
     self,
-    plan: local.LdpPlan,
-    bound: float,
+    plan: randomized_bits.RandomizedBits,
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
   ):
     """Makes the factory of a plan's mechanism.
 
     Args:
-      plan: Epsilon, the number of coordinates, how many of them are reported.
-      bound: The quantization range q; of no consequence for privacy.
+      plan: Epsilon, the quantization range q, the number of coordinates, and how many
+        of them are reported.
       sum_factory: What sums signs, instead of the sum of packed bits.
     """
     self._plan = plan
-    self._bound = bound
     self._sum_factory = sum_factory
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
-    parts = _Parts(self._plan, self._bound, value_type, None, self._sum_factory)
+    parts = _Parts(self._plan, value_type, None, self._sum_factory)
 
     @tff.federated_computation(
       parts.sum_process.initialize.type_signature.result,
@@ -83,20 +81,18 @@ class BitMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
   def __init__(
     self,
-    plan: local.LdpPlan,
-    bound: float,
+    plan: randomized_bits.RandomizedBits,
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None = None,
   ):
     """Makes the factory of a plan's mechanism; see the unweighted one."""
     self._plan = plan
-    self._bound = bound
     self._sum_factory = sum_factory
 
   def create(
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates and weights; see the base class."""
-    parts = _Parts(self._plan, self._bound, value_type, weight_type, self._sum_factory)
+    parts = _Parts(self._plan, value_type, weight_type, self._sum_factory)
 
     @tff.federated_computation(
       parts.sum_process.initialize.type_signature.result,
@@ -113,7 +109,7 @@ class BitMeanFactory(tff.aggregators.WeightedAggregationFactory):
 class _PackedSumFactory(tff.aggregators.UnweightedAggregationFactory):
   """Sums messages into `signs` and `weight`, unpacking them one by one."""
 
-  def __init__(self, plan: local.LdpPlan, dtype: tf.DType):
+  def __init__(self, plan: randomized_bits.RandomizedBits, dtype: tf.DType):
     self._plan = plan
     self._dtype = dtype
 
@@ -161,15 +157,14 @@ class _Parts:
   """What the weighted and the unweighted process have in common.
 
   Attributes:
-    contribution: Makes of a client's value (and weight) its `message`, and
-      `left_out`, 1 if the update was zeroed, or nothing but zeros.
+    contribution: Makes of a client's value (and weight) its `message`, and the `count`
+      of `left_out_clients`, 1 if the update was zeroed, or nothing but zeros.
     sum_process: Sums the messages into `signs` and `weight`.
   """
 
   def __init__(
     self,
-    plan: local.LdpPlan,
-    bound: float,
+    plan: randomized_bits.RandomizedBits,
     value_type: tff.Type,
     weight_type: tff.Type | None,
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None,
@@ -185,12 +180,13 @@ class _Parts:
       if plan.noise_source == 'system':
         seed = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
       values, left_out = _finite_vector(update)
-      message = bit_reports.randomize(plan, bound, values, seed)
+      message = bit_reports.randomize(plan, values, seed)
       if weight is not None:
         message['weight'] = _whole_weight(weight)
       if sum_factory is not None:
         message = bit_reports.contribution(plan, message, dtype)
-      return collections.OrderedDict(message=message, left_out=left_out)
+      count = collections.OrderedDict(left_out_clients=left_out)
+      return collections.OrderedDict(message=message, count=count)
 
     self.contribution = (
       tff.tensorflow.computation(lambda value: contribute(value, None), value_type)
@@ -200,12 +196,11 @@ class _Parts:
     sent_type = self.contribution.type_signature.result.message
     self.sum_process = (sum_factory or _PackedSumFactory(plan, dtype)).create(sent_type)
     sum_type = self.sum_process.next.type_signature.result.result.member
-    scale = bound / plan.response.contrast / plan.reported_share
 
     @tff.tensorflow.computation(sum_type)
     def estimate(total):
       mean = tf.math.divide_no_nan(
-        scale * tf.cast(total['signs'], tf.float64),
+        plan.sign_value * tf.cast(total['signs'], tf.float64),
         tf.cast(total['weight'], tf.float64),
       )
       return _like(update_type, mean)
@@ -218,7 +213,7 @@ class _Parts:
     output = self.sum_process.next(state, contributions.message)
     measurements = tff.federated_zip(
       collections.OrderedDict(
-        left_out_clients=tff.federated_sum(contributions.left_out),
+        left_out_clients=tff.federated_sum(contributions.count).left_out_clients,
         bytes_per_client=tff.federated_value(self._bytes_per_client, tff.SERVER),
       )
     )
@@ -226,7 +221,9 @@ class _Parts:
     return tff.templates.MeasuredProcessOutput(output.state, mean, measurements)
 
 
-def _update_type(plan: local.LdpPlan, value_type: tff.Type) -> tff.Type:
+def _update_type(
+  plan: randomized_bits.RandomizedBits, value_type: tff.Type
+) -> tff.Type:
   """Returns the type of the update in a value, which may hold a seed beside it."""
   has_seed = isinstance(value_type, tff.StructType) and tff.structure.name_list(
     value_type
@@ -276,4 +273,30 @@ def _like(update_type: tff.Type, vector: tf.Tensor) -> Any:
   pieces = iter(tf.split(vector, sizes))
   return tff.types.structure_from_tensor_type_tree(
     lambda leaf: tf.cast(tf.reshape(next(pieces), leaf.shape), leaf.dtype), update_type
+  )
+
+
+def mean(
+  mechanism: randomized_bits.RandomizedBits, *, by_examples: bool
+) -> tff.aggregators.WeightedAggregationFactory:
+  """Makes the mean of a mechanism; see `of_mechanism`."""
+  if by_examples:
+    return BitMeanFactory(mechanism)
+  return tff.aggregators.as_weighted_aggregator(UnweightedBitMeanFactory(mechanism))
+
+
+def seen(
+  mechanism: randomized_bits.RandomizedBits, update: Any, seed: tf.Tensor, view: str
+) -> Any:
+  """Returns what is read in the bits of one client's update; see `of_mechanism`."""
+  del view  # Nobody sees more than what the client sends.
+  values, _ = _finite_vector(update)
+  estimate = bit_reports.estimate(
+    mechanism, bit_reports.randomize(mechanism, values, seed)
+  )
+  leaves = tf.nest.flatten(update)
+  pieces = tf.split(estimate, [tf.size(leaf) for leaf in leaves])
+  return tf.nest.pack_sequence_as(
+    update,
+    [tf.reshape(piece, leaf.shape) for piece, leaf in zip(pieces, leaves, strict=True)],
   )

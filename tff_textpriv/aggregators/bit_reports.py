@@ -11,10 +11,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import messages
-from tff_textpriv.privacy import local, randomized_response
+from tff_textpriv.privacy import randomized_bits, randomized_response
 
 
-def message_type(plan: local.LdpPlan, weighted: bool) -> tff.Type:
+def message_type(plan: randomized_bits.RandomizedBits, weighted: bool) -> tff.Type:
   """Returns the type of what leaves a client in a round.
 
   Args:
@@ -36,13 +36,12 @@ def message_type(plan: local.LdpPlan, weighted: bool) -> tff.Type:
 
 
 def randomize(
-  plan: local.LdpPlan, bound: float, values: tf.Tensor, seed: tf.Tensor
+  plan: randomized_bits.RandomizedBits, values: tf.Tensor, seed: tf.Tensor
 ) -> collections.OrderedDict:
   """Makes the message of one client, without a weight; runs on the client.
 
   Args:
-    plan: Epsilon and how many coordinates are reported.
-    bound: The quantization range q.
+    plan: Epsilon, the range q, and how many coordinates are reported.
     values: The update, finite floats [d].
     seed: Decides all draws, integers [2].
 
@@ -57,6 +56,7 @@ def randomize(
     values = tf.gather(values, _selected(plan, selection))
     message['selection'] = selection
   # In double precision, because the thresholds are whole numbers up to 2^32.
+  bound = plan.bound
   clipped = tf.clip_by_value(tf.cast(values, tf.float64), -bound, bound)
   flip_draws = plan.response.flip_draws
   spread = randomized_response.NUM_DRAWS - 2 * flip_draws
@@ -67,7 +67,9 @@ def randomize(
   return collections.OrderedDict(bits=bits, **message)
 
 
-def signs(plan: local.LdpPlan, message: collections.OrderedDict) -> tf.Tensor:
+def signs(
+  plan: randomized_bits.RandomizedBits, message: collections.OrderedDict
+) -> tf.Tensor:
   """Reads a message: +1 or -1 for each coordinate, 0 if not reported; int32 [d]."""
   reported = 2 * messages.unpack(message['bits'], plan.num_reported) - 1
   if not plan.samples_coordinates:
@@ -76,8 +78,17 @@ def signs(plan: local.LdpPlan, message: collections.OrderedDict) -> tf.Tensor:
   return tf.scatter_nd(indices, reported, [plan.num_coordinates])
 
 
+def estimate(
+  plan: randomized_bits.RandomizedBits, message: collections.OrderedDict
+) -> tf.Tensor:
+  """Reads a message as an unbiased estimate of the update, float32 [d]."""
+  return plan.sign_value * tf.cast(signs(plan, message), tf.float32)
+
+
 def contribution(
-  plan: local.LdpPlan, message: collections.OrderedDict, dtype: tf.DType
+  plan: randomized_bits.RandomizedBits,
+  message: collections.OrderedDict,
+  dtype: tf.DType,
 ) -> collections.OrderedDict:
   """Reads a message as what it adds to the sums of signs and of weights."""
   weight = tf.cast(message.get('weight', 1), dtype)
@@ -86,7 +97,7 @@ def contribution(
   )
 
 
-def _selected(plan: local.LdpPlan, selection: tf.Tensor) -> tf.Tensor:
+def _selected(plan: randomized_bits.RandomizedBits, selection: tf.Tensor) -> tf.Tensor:
   """Returns the coordinates that a seed selects, int32 [s], without repetition.
 
   Their order is the same on the client and on the server.

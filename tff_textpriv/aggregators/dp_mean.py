@@ -1,6 +1,6 @@
 """The differentially private mean of client updates: clip, sum, noise, divide.
 
-Everything that decides the privacy figure comes from one `CentralDpPlan`, the
+Everything that decides the privacy figure comes from one `CentralGaussian`, the
 same object from which the ledger is charged.
 """
 
@@ -10,37 +10,51 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.privacy import plans
+from tff_textpriv.privacy import central, errors
 
 
 class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   """Averages updates with the Gaussian mechanism, optionally with adaptive clipping.
 
-  A client's update is set to zero if any of it is not finite, then clipped to an
-  L2 norm over all its tensors. The server adds Gaussian noise to the sum and
-  divides by the *planned* cohort: under Poisson sampling the realised number is
-  itself private. With adaptive clipping the norm follows a quantile of the
-  clients' norms, by the geometric rule of Andrew et al. (2021); the noisy count
-  it needs is charged to the plan.
+  With clip norm C, noise multiplier z and a planned cohort of m clients, the mean of the
+  updates v_k is estimated by
+
+    ( sum_k v_k min(1, C / |v_k|)  +  N(0, z^2 C^2 I) ) / m
+
+  A client's update is set to zero if any of it is not finite, then clipped to an L2 norm
+  over all its tensors. The server adds Gaussian noise to the sum and divides by the
+  *planned* cohort: under Poisson sampling the realised number is itself private. With
+  adaptive clipping the norm follows a quantile of the clients' norms, by a geometric
+  rule; the noisy count it needs is a part of the mechanism's noise multiplier.
 
   Noise is a function of (seed, round), kept in the state, so that a resumed run
   equals an undisturbed one; with `noise_source='system'` it is drawn from a
   generator that the operating system seeds.
+
+  Measurements: `clip`, the norm of the round, and `left_out_clients`, those whose update
+  was not finite, or nothing.
+
+  Example:
+    >>> settings = CentralPrivacySettings(target_epsilon=2.0)
+    >>> deployment = Deployment('poisson', population=10**6, cohort=5000, rounds=1000)
+    >>> mechanism = settings.mechanism(deployment)
+    >>> tff.learning.algorithms.build_unweighted_fed_avg(
+    ...   model, optimizer, model_aggregator=DpMeanFactory(mechanism))
+
+  Reference: Andrew et al., Differentially Private Learning with Adaptive Clipping (2021).
   """
 
-  def __init__(self, plan: plans.CentralDpPlan, seed: int):
-    """Makes the factory of a plan's mechanism.
+  def __init__(self, mechanism: central.CentralGaussian):
+    """Makes the factory of a mechanism.
 
     Args:
-      plan: Clip, noise, cohort.
-      seed: Decides the noise, where the plan's noise source is `seeded`.
+      mechanism: Clip, noise, cohort and, where noise is seeded, the seed.
     """
-    self._plan = plan
-    self._seed = seed
+    self._mechanism = mechanism
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
-    plan, seed = self._plan, self._seed
+    plan = self._mechanism
 
     @tff.tensorflow.computation
     def initial_state():
@@ -56,13 +70,16 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(value_type, state_type.clip)
     def client_contribution(update, clip):
-      return clip_update(update, clip)
+      contribution = clip_update(update, clip)
+      if plan.adaptive is None:
+        del contribution['unclipped_half']
+      return contribution
 
     contribution_type = client_contribution.type_signature.result
 
     @tff.tensorflow.computation(state_type, contribution_type)
     def noisy_mean(state, total):
-      noise = _Noise(plan.noise_source, seed, state['round'])
+      noise = _Noise(plan.noise_source, plan.seed, state['round'])
       denominator = tf.constant(plan.mean_denominator, tf.float32)
       mean = tf.nest.map_structure(
         lambda tensor: tensor / denominator,
@@ -147,3 +164,37 @@ class _Noise:
     seed = tf.random.experimental.stateless_fold_in(self._round_seed, self._num_streams)
     self._num_streams += 1
     return tf.random.stateless_normal(shape, seed)
+
+
+def mean(
+  mechanism: central.CentralGaussian, *, by_examples: bool
+) -> tff.aggregators.WeightedAggregationFactory:
+  """Makes the mean of a mechanism; see `of_mechanism`."""
+  if by_examples:
+    raise errors.PrivacyError(
+      'a mean weighted by examples has no bounded sensitivity to one user'
+    )
+  return tff.aggregators.as_weighted_aggregator(DpMeanFactory(mechanism))
+
+
+def seen(
+  mechanism: central.CentralGaussian, update: Any, seed: tf.Tensor, view: str
+) -> Any:
+  """Returns what is seen of one client's update; see `of_mechanism`.
+
+  The noise that is seen is that of the whole sum, as if the updates of all other clients
+  were known.
+  """
+  clipped = clip_update(update, tf.constant(mechanism.clip, tf.float32))['update']
+  if view == 'server':
+    return clipped
+  stddev = mechanism.sum_stddev(mechanism.clip)
+  noisy = [
+    tensor
+    + stddev
+    * tf.random.stateless_normal(
+      tensor.shape, tf.random.experimental.stateless_fold_in(seed, stream)
+    )
+    for stream, tensor in enumerate(tf.nest.flatten(clipped))
+  ]
+  return tf.nest.pack_sequence_as(update, noisy)

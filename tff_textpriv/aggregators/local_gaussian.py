@@ -8,9 +8,7 @@ from tff_textpriv.aggregators import dp_mean
 from tff_textpriv.privacy import local_gaussian
 
 
-def randomize(
-  update: Any, seed: tf.Tensor, plan: local_gaussian.LocalGaussianPlan
-) -> Any:
+def randomize(update: Any, seed: tf.Tensor, plan: local_gaussian.LocalGaussian) -> Any:
   """Returns what a client sends in place of its update; runs on the client.
 
   Args:
@@ -39,3 +37,11 @@ def randomize(
     for stream, leaf in enumerate(tf.nest.flatten(update))
   ]
   return tf.nest.pack_sequence_as(update, noisy)
+
+
+def seen(
+  mechanism: local_gaussian.LocalGaussian, update: Any, seed: tf.Tensor, view: str
+) -> Any:
+  """Returns what is seen of one client's update; see `of_mechanism`."""
+  del view  # Nobody sees more than what the client sends.
+  return randomize(update, seed, mechanism)

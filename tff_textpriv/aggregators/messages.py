@@ -1,5 +1,6 @@
-"""What crosses from clients to the server: its size, and eight bits to a byte."""
+"""What crosses from clients to the server: its name, its size, eight bits to a byte."""
 
+import collections
 import math
 
 import numpy as np
@@ -45,3 +46,40 @@ def unpack(packed: tf.Tensor, num_bits: int) -> tf.Tensor:
   in_columns = tf.cast(packed, tf.int32)[:, tf.newaxis]
   bits = tf.bitwise.bitwise_and(in_columns, _POWERS_OF_TWO) // _POWERS_OF_TWO
   return tf.reshape(bits, [-1])[:num_bits]
+
+
+class NamedSumFactory(tff.aggregators.UnweightedAggregationFactory):
+  """A sum whose values cross under a name, for those who list what clients send."""
+
+  def __init__(self, name: str):
+    """Makes the factory of sums of a name."""
+    self._name = name
+
+  def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+    """Builds the sum of values of one type; see the base class."""
+    name = self._name
+
+    @tff.tensorflow.computation(value_type)
+    def named(value):
+      return collections.OrderedDict([(name, value)])
+
+    @tff.tensorflow.computation(named.type_signature.result)
+    def unnamed(total):
+      return total[name]
+
+    @tff.federated_computation
+    def initialize():
+      return tff.federated_value((), tff.SERVER)
+
+    @tff.federated_computation(
+      initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
+    )
+    def next_round(state, values):
+      total = tff.federated_sum(tff.federated_map(named, values))
+      return tff.templates.MeasuredProcessOutput(
+        state,
+        tff.federated_map(unnamed, total),
+        tff.federated_value((), tff.SERVER),
+      )
+
+    return tff.templates.AggregationProcess(initialize, next_round)

@@ -7,9 +7,13 @@ defence against clients that lie: within the limit, a plain mean believes them.
 
 import collections
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import messages
+from tff_textpriv.privacy import mechanism as mechanism_lib
 
 # Updates of language models and classifiers are thousands of times smaller.
 LARGEST = 1e6
@@ -39,7 +43,9 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
-    mean = tff.aggregators.MeanFactory().create(value_type, weight_type)
+    mean = tff.aggregators.MeanFactory(
+      messages.NamedSumFactory('update'), messages.NamedSumFactory('weight')
+    ).create(value_type, weight_type)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def check(value, weight):
@@ -50,7 +56,8 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
       )
       kept_weight = tf.where(sound, weight, tf.zeros_like(weight))
       left_out = are_nothing(tf.nest.flatten(kept)) | tf.equal(kept_weight, 0)
-      return kept, kept_weight, tf.cast(left_out, tf.int32)
+      count = collections.OrderedDict(left_out_clients=tf.cast(left_out, tf.int32))
+      return kept, kept_weight, count
 
     @tff.federated_computation(
       mean.initialize.type_signature.result,
@@ -60,11 +67,24 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
     def next_round(state, values, weights):
       kept, kept_weights, left_out = tff.federated_map(check, (values, weights))
       output = mean.next(state, kept, kept_weights)
-      measurements = collections.OrderedDict(
-        left_out_clients=tff.federated_sum(left_out)
-      )
       return tff.templates.MeasuredProcessOutput(
-        output.state, output.result, tff.federated_zip(measurements)
+        output.state, output.result, tff.federated_sum(left_out)
       )
 
     return tff.templates.AggregationProcess(mean.initialize, next_round)
+
+
+def mean(
+  mechanism: mechanism_lib.NoMechanism, *, by_examples: bool
+) -> tff.aggregators.WeightedAggregationFactory:
+  """Makes the mean without a mechanism; see `of_mechanism`."""
+  del mechanism, by_examples  # Clients bring their weights.
+  return SoundMeanFactory()
+
+
+def seen(
+  mechanism: mechanism_lib.NoMechanism, update: Any, seed: tf.Tensor, view: str
+) -> Any:
+  """Returns what is seen of one client's update: all of it; see `of_mechanism`."""
+  del mechanism, seed, view  # Nothing hides it.
+  return update

@@ -14,7 +14,7 @@ from tff_textpriv.attacks import (
   observations,
   scores,
 )
-from tff_textpriv.attacks.settings import InversionSettings
+from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.datasets import labelled_batching
 
 # An attack that needs no table of the attacker's own.

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_textpriv.attacks import kernel_span, matching, targets
-from tff_textpriv.attacks.settings import InversionSettings
+from tff_textpriv.attacks.inversion_settings import InversionSettings
 
 _EPSILON = 1e-12
 # The sizes f, over that of the strongest direction, of the last fits.

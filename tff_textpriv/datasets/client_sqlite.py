@@ -99,7 +99,7 @@ class SqlClientText(clients.ClientText):
   def _tokens(self, row: int, proto: bytes) -> str:
     """Extracts the feature `tokens` of one example."""
     # Both come with TensorFlow, which need not be loaded before data is read.
-    from google.protobuf import message  # type: ignore[import-untyped]
+    from google.protobuf import message
     from tensorflow.core.example import example_pb2
 
     try:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,23 @@ def encode(
     examples.dense,
     examples.labels,
   )
+
+
+def whole(groups: Mapping[str, EncodedExamples], group: str, rows: np.ndarray) -> Batch:
+  """Returns examples of a group in one batch that is as wide as those of all groups.
+
+  Args:
+    groups: All examples.
+    group: Which of them.
+    rows: The numbers of the examples in the group.
+
+  Returns:
+    Inputs, of `ids` and `dense` those that have any width, and labels.
+  """
+  longest = max(each.longest(np.arange(len(each))) for each in groups.values())
+  inputs, labels = groups[group].batch(rows, (len(rows), longest))
+  kept = {name: inputs[name] for name in ('dense', 'ids') if inputs[name].shape[1]}
+  return collections.OrderedDict(kept), labels
 
 
 def training_batches(

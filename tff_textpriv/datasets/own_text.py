@@ -126,9 +126,8 @@ def read_labelled(
   classes = _in_order({label for group in found.values() for label in group.labels})
   if not 2 <= len(classes) <= _MAX_CLASSES:
     raise clients.DataError(
-      f'data set {data.name}: --label_column has {len(classes):,} different values, as '
-      f'{", ".join(map(repr, classes[:5]))}; a classifier needs 2 to {_MAX_CLASSES:,} '
-      'classes'
+      f'data set {data.name}: --label_column has {len(classes):,} different values; a '
+      f'classifier needs 2 to {_MAX_CLASSES:,} classes'
     )
   number_of_class = {label: number for number, label in enumerate(classes)}
   examples = {

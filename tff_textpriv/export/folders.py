@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tff_textpriv import files
+from tff_textpriv import files, run_folder
 from tff_textpriv.export import hugging_face, lite, pages, runs
 from tff_textpriv.models import usage as usage_lib
 
@@ -51,7 +51,7 @@ def write(
   building.mkdir(parents=True)
   try:
     lines = write_model[format_name](building)
-    for card in ('privacy_card.md', 'privacy_card.json'):
+    for card in (run_folder.CARD_PAGE, run_folder.CARD):
       shutil.copy(run.file(card), building)
     page = pages.readme(run, format_name, output)
     files.write_atomically(building / pages.FILE, page)
@@ -77,7 +77,7 @@ def _check_output(output: pathlib.Path) -> None:
 
 
 def _write_keras(run: runs.FinishedRun, folder: pathlib.Path) -> list[str]:
-  shutil.copy(run.file(runs.MODEL_FILE), folder)
+  shutil.copy(run.file(run_folder.MODEL), folder)
   shutil.copy(run.file(usage_lib.FILE), folder)
   _copy_text_files(run, folder)
   return []

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 
 from tff_textpriv.export import runs, text_ops
-from tff_textpriv.models import encoder_checkpoints, encoders, pretrained
+from tff_textpriv.models import encoder_checkpoints, encoders
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.models.sequence_presets import EncoderSize
 from tff_textpriv.text import tokens
@@ -52,7 +53,10 @@ def make_files(run: runs.FinishedRun) -> dict[str, bytes]:
       tensors[name] = np.concatenate([np.zeros_like(tensors[name]), tensors[name]])
   return {
     'config.json': _json(_config(usage, usage.encoder, pieces)),
-    'model.safetensors': pretrained.write_safetensors(tensors),
+    'model.safetensors': safetensors.numpy.save(
+      tensors,
+      metadata={'format': 'pt'},  # Without it transformers refuses the file.
+    ),
     'vocab.txt': ''.join(f'{piece}\n' for piece in pieces).encode(),
     'tokenizer.json': _json(_tokenizer(usage.encoding, pieces)),
     'tokenizer_config.json': _json(

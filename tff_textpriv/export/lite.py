@@ -169,7 +169,7 @@ def _without_counting(model: tf.keras.Model) -> tuple[tf.keras.Model, int]:
   inner = tf.keras.Model({'counts': counting.output, **rest}, model.output)
   size = counting.num_tokens - 1
   counts = tf.keras.layers.Input([size], name='counts')
-  # The last place is that of padding, whose weights are zero.
+  # The last place is that of padding, which nothing reads.
   padded = tf.pad(counts, [[0, 0], [0, 1]])
   return tf.keras.Model(
     {'counts': counts, **rest}, inner({'counts': padded, **rest})

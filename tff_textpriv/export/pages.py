@@ -4,7 +4,7 @@ import pathlib
 
 import tensorflow as tf
 
-from tff_textpriv import files
+from tff_textpriv import files, run_folder
 from tff_textpriv.export import runs
 from tff_textpriv.models import usage as usage_lib
 
@@ -36,7 +36,7 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
     format_name: The format of the export.
     output: Where it is going to be.
   """
-  card = files.read_json(run.folder / 'privacy_card.json')
+  card = run_folder.read_object(run.folder / run_folder.CARD)
   parts = [
     TITLE + run.name,
     f'Needs {_NEEDS[format_name]}; neither tff_textpriv nor TensorFlow Federated.',
@@ -65,7 +65,7 @@ def example(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> st
   elif format_name == 'keras':
     lines = [
       'import tensorflow as tf',
-      f"model = tf.keras.models.load_model('{output}/{runs.MODEL_FILE}', compile=False)",
+      f"model = tf.keras.models.load_model('{output}/{run_folder.MODEL}', compile=False)",
     ]
   elif format_name == 'tflite':
     lines = [

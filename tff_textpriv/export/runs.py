@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv import files
+from tff_textpriv import files, run_folder
 from tff_textpriv.export import classifiers, encodings
 from tff_textpriv.export import language_models as text_language_models
 from tff_textpriv.models import interface, language_models, saved_models
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import loading, representations, tokenizers, tokens
-
-MODEL_FILE = 'model.keras'
 
 
 class ExportError(ValueError):
@@ -44,7 +42,7 @@ class FinishedRun:
   @functools.cached_property
   def keras_model(self) -> tf.keras.Model:
     """The trained model."""
-    return saved_models.read(self.folder / MODEL_FILE)
+    return saved_models.read(self.folder / run_folder.MODEL)
 
   @functools.cached_property
   def tokenizer(self) -> tokenizers.Tokenizer:
@@ -152,21 +150,17 @@ def read(path: str) -> FinishedRun:
     ExportError: If there is no such run, or it has no model.
   """
   folder = pathlib.Path(path)
-  config_file = folder / 'config.json'
-  if not config_file.exists():
+  if not run_folder.is_run(folder):
     raise ExportError(
       f'{folder}: there is no run here (no config.json); name the folder of a run, such '
       'as runs/stackoverflow_fed_avg'
     )
-  config = files.read_json(config_file)
-  for name in ('algo', 'task'):
-    if not isinstance(config.get(name), str):
-      raise ExportError(f'{config_file}: there is no {name!r} in it')
-  if not (folder / 'results.json').exists():
+  config = run_folder.read_config(folder)
+  if not run_folder.has_finished(folder):
     raise ExportError(
       f'{folder}: the run has not ended; repeat its command to finish it'
     )
-  if not (folder / MODEL_FILE).exists():
+  if not (folder / run_folder.MODEL).exists():
     raise ExportError(
       f'{folder}: there is no model here: with {config["algo"]} and these settings '
       'every user keeps its own'
@@ -179,6 +173,6 @@ def read(path: str) -> FinishedRun:
     )
   try:
     usage = usage_lib.from_json(files.read_text(file))
-  except usage_lib.UsageError as error:
+  except usage_lib.ModelJsonError as error:
     raise ExportError(f'{file}: {error}') from error
   return FinishedRun(folder, config, usage)

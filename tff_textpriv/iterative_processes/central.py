@@ -1,137 +1,88 @@
-"""Central training: all data in one place, a pass over them a round.
+"""Central training: all data in one place, one pass over them per round."""
 
-The reference that federated methods are measured against. It is no TFF computation,
-but has the face of one, so that the same program trains, evaluates and resumes it.
-"""
+import dataclasses
+from typing import TYPE_CHECKING
 
-import collections
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
+from tff_textpriv.settings import setting
 
-import numpy as np
-import tensorflow as tf
-import tensorflow_federated as tff
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import sound_updates
-from tff_textpriv.iterative_processes import algorithm_settings, optimizers
+  from tff_textpriv.iterative_processes import central_training, clients
 
 
-class CentralState(NamedTuple):
-  """The model's weights, and the optimizer's state, kept from pass to pass."""
+@dataclasses.dataclass(frozen=True)
+class CentralSettings(common_settings.AlgorithmSettings):
+  """Training on all data in one place; flags are named as those of a client."""
 
-  weights: tuple[Any, ...]
-  optimizer: Any
-
-
-class CentralOutput(NamedTuple):
-  """What a pass gives: the state after it, and the metrics of the way."""
-
-  state: CentralState
-  metrics: Any
-
-
-class CentralProcess:
-  """Trains on the batches of whoever it is given, one batch after the other."""
-
-  def __init__(
-    self,
-    model: tff.learning.models.FunctionalModel,
-    optimizer: tff.learning.optimizers.Optimizer,
-  ):
-    """Prepares training.
-
-    Args:
-      model: What is trained; carries the initial weights.
-      optimizer: Takes a step a batch.
-    """
-    self._model = model
-    self._optimizer = optimizer
-
-    def step(state, metrics, inputs, labels):
-      with tf.GradientTape() as tape:
-        tape.watch(state.weights)
-        output = model.predict_on_batch((state.weights, ()), inputs, training=True)
-        loss = model.loss(output, labels)
-      gradients = tape.gradient(loss, state.weights)
-      optimizer_state, weights = optimizer.next(
-        state.optimizer, state.weights, gradients
-      )
-      moved = tf.nest.map_structure(tf.subtract, weights, state.weights)
-      is_sound = sound_updates.are_sound([*moved, *gradients])
-      new_metrics = model.update_metrics_state(
-        metrics,
-        labels=labels,
-        batch_output=tff.learning.models.BatchOutput(
-          loss=loss, predictions=output, num_examples=tf.shape(output)[0]
-        ),
-      )
-      new_state = CentralState(weights, optimizer_state)
-      kept = tf.nest.map_structure(
-        lambda new, old: tf.where(is_sound, new, old),
-        (new_state, new_metrics),
-        (state, metrics),
-      )
-      return *kept, tf.cast(~is_sound, tf.int32)
-
-    @tf.function(reduce_retracing=True)
-    def train_on(state, metrics, dataset):
-      left_out = tf.constant(0)
-      for inputs, labels in dataset:
-        state, metrics, is_left_out = step(state, metrics, inputs, labels)
-        left_out += is_left_out
-      return state, metrics, left_out
-
-    self._train_on = train_on
-
-  def initialize(self) -> CentralState:
-    """Returns the state before the first pass.
-
-    All of it is tensors, of the types that passes give: step sizes, which optimizers
-    begin as Python's numbers, would otherwise come back from a checkpoint as others.
-    """
-    trainable, _ = self._model.initial_weights
-    specs = tuple(tf.TensorSpec(weight.shape, weight.dtype) for weight in trainable)
-    state = CentralState(tuple(trainable), self._optimizer.initialize(specs))
-    return tf.nest.map_structure(tf.convert_to_tensor, state)
-
-  def next(self, state: CentralState, cohort: Sequence[Sequence[Any]]) -> CentralOutput:
-    """Passes over the data of a round.
-
-    Args:
-      state: The state before.
-      cohort: Lists of batches, those of a list of one shape.
-
-    Returns:
-      The state after, and metrics in the places where learning processes have them. A
-      batch whose gradient is not finite, or far too large, is left out and counted.
-    """
-    state = tf.nest.map_structure(tf.convert_to_tensor, state)
-    train = self._model.initialize_metrics_state()
-    left_out = 0
-    for batches in cohort:
-      if not batches:
-        continue
-      stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)
-      dataset = tf.data.Dataset.from_tensor_slices(stacked)
-      state, train, number = self._train_on(state, train, dataset)
-      left_out += int(number)
-    metrics = collections.OrderedDict(
-      client_work=collections.OrderedDict(train=self._model.finalize_metrics(train)),
-      aggregator=collections.OrderedDict(left_out_batches=left_out),
-    )
-    return CentralOutput(state, metrics)
-
-  def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
-    """Returns the weights of a state."""
-    return tff.learning.models.ModelWeights(state.weights, ())
+  client_optimizer: str = setting(
+    'adam',
+    'Optimizer of training; its state is kept between passes.',
+    choices=common_settings.CLIENT_OPTIMIZERS,
+  )
+  client_learning_rate: float = setting(0.001, 'Step size.', above=0)
+  client_momentum: float = setting(
+    0.0, 'Momentum, with --client_optimizer=sgd.', low=0, below=1
+  )
+  client_weight_decay: float = setting(
+    0.01, 'Weight decay, with --client_optimizer=adamw.', low=0
+  )
+  client_batch_size: int = setting(32, 'Examples in a batch.', low=1)
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.CentralSettings,
-  plan: None = None,
-  seed: int = 0,
-) -> CentralProcess:
-  """Builds the process; see `registry.Algorithm.build`."""
-  del plan, seed  # No mechanism, no random numbers.
-  return CentralProcess(model, optimizers.client_optimizer(settings))
+@dataclasses.dataclass(frozen=True)
+class AllInOnePlace(NoPrivacySettings):
+  """No flags: who has all data needs no mechanism to read them."""
+
+  reason = 'all data are in one place'
+
+
+def build_central(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: CentralSettings,
+  mechanism: Mechanism,
+) -> 'central_training.CentralProcess':
+  """Builds central training, the reference that federated methods are measured against.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: The optimizer; its state is kept from pass to pass.
+    mechanism: None: there is nobody between the data and the model.
+
+  Returns:
+    What has the face of a learning process: `initialize`, `next`, `get_model_weights`.
+
+  Example:
+    >>> process = build_central(model, CentralSettings(), NoMechanism('one place'))
+
+  Reference: none.
+  """
+  # Only now is TensorFlow needed: flags are read before.
+  from tff_textpriv.iterative_processes import central_training, optimizers
+
+  del mechanism  # It claims nothing.
+  return central_training.CentralProcess(model, optimizers.client_optimizer(settings))
+
+
+def client(
+  model: 'tff.learning.models.FunctionalModel', settings: CentralSettings
+) -> 'clients.Client':
+  """Describes a client, of which there is none: it would have a gradient to give."""
+  from tff_textpriv.iterative_processes import clients
+
+  del settings  # Nobody trains on a device.
+  return clients.GradientClient(model)
+
+
+ALGORITHM = algorithm.Algorithm(
+  'central',
+  'all data in one place, one pass over them per round',
+  CentralSettings,
+  build_central,
+  client,
+  privacy=AllInOnePlace,
+  kinds=(algorithm.CLASSIFICATION,),
+  gathers_data=True,
+)

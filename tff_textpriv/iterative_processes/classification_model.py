@@ -1,7 +1,7 @@
 """Our classifiers as TFF functional models."""
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +39,48 @@ def from_classifier(
       inputs['dropout_seed'] if training else None,
     )
 
+  return _functional(
+    initial_weights,
+    predict_on_batch,
+    dense=tf.TensorSpec([None, model.width], tf.float32),
+    dropout_seed=tf.TensorSpec([2], tf.int32),
+    ids=tf.TensorSpec([None, None], tf.int32),
+    num_examples=tf.TensorSpec([], tf.int32),
+  )
+
+
+def for_elements(
+  model: classifiers.Classifier, initial_weights: Sequence[np.ndarray]
+) -> tff.learning.models.FunctionalModel:
+  """Makes the TFF model of a classifier that reads what its Keras twin does.
+
+  The same as `from_classifier`, for batches of those of `dense` and `ids` that have any
+  width, without rows of padding and without dropout.
+  """
+  specs = {}
+  if model.width:
+    specs['dense'] = tf.TensorSpec([None, model.width], tf.float32)
+  if model.num_ids:
+    specs['ids'] = tf.TensorSpec([None, None], tf.int32)
+
+  @tf.function(autograph=False)
+  def predict_on_batch(weights, inputs, training):
+    del training  # There is no dropout.
+    trainable, _ = weights
+    return model.logits(
+      trainable, classifiers.Inputs(inputs.get('ids'), inputs.get('dense'))
+    )
+
+  return _functional(initial_weights, predict_on_batch, **specs)
+
+
+def _functional(
+  initial_weights: Sequence[np.ndarray],
+  predict_on_batch: Callable[..., tf.Tensor],
+  **input_specs: tf.TensorSpec,
+) -> tff.learning.models.FunctionalModel:
+  """Makes the TFF model of what gives logits."""
+
   @tf.function(autograph=False)
   def loss(output, label, sample_weight=None):
     del sample_weight  # Padding is what has no weight.
@@ -50,12 +92,7 @@ def from_classifier(
     loss_fn=loss,
     metrics_fns=(_initial_metrics, _update_metrics, _finalize_metrics),
     input_spec=(
-      collections.OrderedDict(
-        dense=tf.TensorSpec([None, model.width], tf.float32),
-        dropout_seed=tf.TensorSpec([2], tf.int32),
-        ids=tf.TensorSpec([None, None], tf.int32),
-        num_examples=tf.TensorSpec([], tf.int32),
-      ),
+      collections.OrderedDict(input_specs),
       tf.TensorSpec([None], tf.int32),
     ),
   )

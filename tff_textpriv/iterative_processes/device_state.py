@@ -6,7 +6,18 @@ the worker, and where a device is set up or evaluated.
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
+import tensorflow_federated as tff
+
+# What a client reads to find its state: one pair of files, to read and to write.
+FILES_TYPE = tff.SequenceType(tff.TensorType(np.str_, [2]))
+
+
+def file_names(files: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns the names of the files to read and to write, of the one pair there is."""
+  pair = files.reduce(tf.constant(['', '']), lambda _, one: one)
+  return pair[0], pair[1]
 
 
 def pack(leaves: Sequence[tf.Tensor]) -> tf.Tensor:

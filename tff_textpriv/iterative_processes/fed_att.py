@@ -1,43 +1,110 @@
-"""Attentive aggregation: clients train and randomize, the server attends to them.
+"""Attentive aggregation: clients train and randomize, the server attends to them."""
 
-The four parts stand below: TFF's broadcast; local training with momentum SGD, then
-Eq. 11's noise on the device and the products with the server's model that attention
-needs; `aggregators.attentive`; and a server step along the aggregated gradient.
-"""
+import dataclasses
+from typing import TYPE_CHECKING, Self
 
-import tensorflow as tf
-import tensorflow_federated as tff
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy import central_settings, local_gaussian
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import setting
 
-from tff_textpriv.aggregators import attentive, local_gaussian
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  optimizers,
-  seeded_client_work,
-)
-from tff_textpriv.privacy import local_gaussian as privacy
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedAttSettings,
-  plan: privacy.LocalGaussianPlan,
-  seed: int = 0,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`."""
-  del seed  # Clients bring seeds of their own.
+@dataclasses.dataclass(frozen=True)
+class FedAttSettings(
+  common_settings.FullStepSettings, common_settings.LocalTrainingSettings
+):
+  """Attentive aggregation."""
+
+  attention: str = setting(
+    'exact',
+    'How clients are weighted: by the gradient of the attentive loss (exact), by that '
+    'gradient as its paper prints it (paper), by a softmax of distances, layer by layer '
+    '(layerwise), or all alike (uniform).',
+    choices=('exact', 'paper', 'layerwise', 'uniform'),
+  )
+  attention_granularity: str | None = setting(
+    None,
+    'What is attended to: the model as a whole, or each layer (weight tensor) by '
+    'itself; by default the model, and layers with --attention=layerwise.',
+    choices=('model', 'layer'),
+  )
+  attention_step: str = setting(
+    'relative',
+    'With --attention=exact or paper, the unit of --server_learning_rate: the gradient '
+    'itself (gradient), or the gradient over the sum of 2 / squared distance, so that a '
+    'step of 1 is a weighted mean of the updates (relative).',
+    choices=('relative', 'gradient'),
+  )
+  server_learning_rate: float = setting(
+    1.0, 'Step size of the server (epsilon of Eq. 7).', above=0
+  )
+
+  @property
+  def granularity(self) -> str:
+    """What is attended to, the default filled in."""
+    default = 'layer' if self.attention == 'layerwise' else 'model'
+    return self.attention_granularity or default
+
+  def for_audit(self) -> Self:
+    """Returns settings under which clients count alike: the mean of one is itself."""
+    return dataclasses.replace(self, attention='uniform')
+
+
+def build_fed_att(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: FedAttSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds attentive aggregation.
+
+  With v_k = w - w_k, d_k = |v_k|^2 and attention a = softmax(w . w_k / sqrt(n)) over the
+  clients, the server steps along the gradient of sum_k (log a_k + log d_k), which weighs
+  near clients more; `--attention` offers the rule as printed, exactly, and layer by layer
+  (`aggregators.AttentiveFactory` has the formulas). Before they are sent, updates get the
+  noise of the mechanism.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: Both optimizers, the rule, its granularity and its step.
+    mechanism: The noise that clients add to their updates.
+
+  Returns:
+    A learning process. Clients read `batches` and a `seed`, int32 [2].
+
+  Example:
+    >>> mechanism = LocalGaussianSettings(clip_norm=1.0, noise_magnitude=0.01).mechanism(
+    ...   Deployment('fixed', population=100, cohort=10, rounds=50))
+    >>> process = build_fed_att(model, FedAttSettings(attention='layerwise'), mechanism)
+
+  Reference: Jiang et al., Decentralized Knowledge Acquisition for Mobile Internet
+  Applications (2020).
+  """
+  # Only now is TFF needed: flags are read before.
+  import tensorflow_federated as tff
+
+  from tff_textpriv.aggregators import attentive
+  from tff_textpriv.iterative_processes import (
+    attentive_step,
+    optimizers,
+    seeded_client_work,
+  )
+
   initial_weights = seeded_client_work.initial_weights(model)
   weights_type = initial_weights.type_signature.result
-  client_work = _client_work(model, settings, plan)
-  client_result_type = client_work.next.type_signature.result.result.member
+  work = attentive_step.client_work(model, settings, mechanism)
+  result_type = work.next.type_signature.result.result.member
   aggregator = attentive.AttentiveFactory(
     settings.attention, settings.granularity, settings.attention_step
-  ).create(client_result_type.update, client_result_type.update_weight)
+  ).create(result_type.update, result_type.update_weight)
   return tff.learning.templates.compose_learning_process(
     initial_weights,
     tff.learning.templates.build_broadcast_process(weights_type),
-    client_work,
+    work,
     aggregator,
-    _finalizer(
+    attentive_step.finalizer(
       optimizers.server_optimizer(settings),
       weights_type,
       aggregator.next.type_signature.result.result.member,
@@ -45,76 +112,18 @@ def build(
   )
 
 
-def _client_work(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedAttSettings,
-  plan: privacy.LocalGaussianPlan,
-) -> tff.learning.templates.ClientWorkProcess:
-  """Makes local training whose update is randomized and ready for attention."""
-  training = seeded_client_work.build(
-    model,
-    optimizers.client_optimizer(settings),
-    tff.learning.ClientWeighting.UNIFORM,
-  )
-  state_type, weights_type, data_type = training.next.type_signature.parameter
-
-  @tff.tensorflow.computation(
-    weights_type.member, training.next.type_signature.result.result.member
-  )
-  def prepare(weights, result):
-    delta, seed = result.update['delta'], result.update['seed']
-    update = local_gaussian.randomize(delta, seed, plan)
-    weight = result.update_weight
-    if plan.clip_norm is not None:
-      # A mechanism answers whatever happened: a client whose training blew up, and so
-      # counts as having learnt nothing, must not be told from the others.
-      weight = tf.ones_like(weight)
-    # Of the randomized update, so that they reveal nothing more.
-    value = attentive.client_value(weights.trainable, update)
-    return tff.learning.templates.ClientResult(value, weight)
-
-  @tff.federated_computation(state_type, weights_type, data_type)
-  def next_round(state, weights, client_data):
-    output = training.next(state, weights, client_data)
-    result = tff.federated_map(prepare, (weights, output.result))
-    return tff.templates.MeasuredProcessOutput(
-      output.state, result, output.measurements
+ALGORITHM = algorithm.Algorithm(
+  'fed_att',
+  'attentive aggregation of the clients’ models',
+  FedAttSettings,
+  build_fed_att,
+  privacy=local_gaussian.LocalGaussianSettings,
+  refuses={
+    central_settings.CentralPrivacySettings: (
+      'attention lets one user change the weights of all others, so that the clipped '
+      'sum’s bounded sensitivity, on which central differential privacy rests, is '
+      'lost; use --clip_norm and --noise_magnitude, the noise of which users add '
+      'themselves'
     )
-
-  return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
-
-
-def _finalizer(
-  optimizer: tff.learning.optimizers.Optimizer,
-  weights_type: tff.Type,
-  aggregate_type: tff.Type,
-) -> tff.learning.templates.FinalizerProcess:
-  """Makes the server step: an optimizer's, on the gradient with its theta term."""
-  step = tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
-  state_type = step.next.type_signature.parameter[0]
-
-  @tff.tensorflow.computation(weights_type, aggregate_type)
-  def whole_gradient(weights, aggregate):
-    shrinkage = tf.unstack(aggregate['shrinkage'])
-    return tuple(
-      gradient + factor * weight
-      for gradient, factor, weight in zip(
-        aggregate['gradient'], shrinkage, weights.trainable, strict=True
-      )
-    )
-
-  @tff.federated_computation(
-    state_type,
-    tff.FederatedType(weights_type, tff.SERVER),
-    tff.FederatedType(aggregate_type, tff.SERVER),
-  )
-  def next_round(state, weights, aggregate):
-    gradient = tff.federated_map(whole_gradient, (weights, aggregate))
-    return step.next(state, weights, gradient)
-
-  return tff.learning.templates.FinalizerProcess(
-    step.initialize,
-    next_round,
-    get_hparams_fn=step.get_hparams,
-    set_hparams_fn=step.set_hparams,
-  )
+  },
+)

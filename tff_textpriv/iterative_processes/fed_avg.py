@@ -1,76 +1,58 @@
-"""Federated averaging, weighted by examples or uniform."""
+"""Federated averaging: clients train, the server averages what they learnt."""
 
-import numpy as np
-import tensorflow_federated as tff
+import dataclasses
+from typing import TYPE_CHECKING
 
-from tff_textpriv.aggregators import sound_updates
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  optimizers,
-  scheduled_work,
-  seeded_client_work,
-)
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy.mechanism import Mechanism
+
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedAvgSettings,
-  plan: None = None,
-  seed: int = 0,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`."""
-  del plan, seed  # No mechanism, no random numbers.
-  return averaging(model, settings, optimizers.client_optimizer(settings))
+@dataclasses.dataclass(frozen=True)
+class FedAvgSettings(common_settings.ScheduleSettings, common_settings.MeanSettings):
+  """Federated averaging."""
 
 
-def averaging(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedAvgSettings,
-  client_optimizer: tff.learning.optimizers.Optimizer,
-) -> tff.learning.templates.LearningProcess:
-  """Builds federated averaging: TFF's own, unless the clients' step size falls.
+def build_fed_avg(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: FedAvgSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds federated averaging.
 
-  Updates that are not finite, or far too large, are left out and counted.
+  Client k starts from the server's weights w, trains on its n_k examples and sends
+  v_k = w - w_k. The server steps along the mean,
+
+    w <- w - server_step( sum_k n_k v_k / sum_k n_k ),
+
+  or the uniform mean with `--client_weighting=uniform`. Updates that are not finite, or
+  far too large, are left out and counted.
 
   Args:
-    model: What is trained.
-    settings: Server optimizer, weighting and schedule.
-    client_optimizer: Takes the local steps.
+    model: What is trained; carries the initial weights.
+    settings: Both optimizers, the weighting and the schedule.
+    mechanism: What stands between clients and the server; `NoMechanism` for none.
+
+  Returns:
+    A learning process: `initialize`, `next` and `get_model_weights`.
+
+  Example:
+    >>> process = build_fed_avg(model, FedAvgSettings(client_learning_rate=0.1),
+    ...                         NoMechanism('a baseline'))
+    >>> state = process.initialize()
+    >>> state, metrics = process.next(state, cohort)
+
+  Reference: McMahan et al., Communication-Efficient Learning of Deep Networks from
+  Decentralized Data (2017).
   """
-  if settings.client_decay_rounds is None:
-    return tff.learning.algorithms.build_weighted_fed_avg(
-      model,
-      client_optimizer_fn=client_optimizer,
-      server_optimizer_fn=optimizers.server_optimizer(settings),
-      client_weighting=client_weighting(settings),
-      model_aggregator=sound_updates.SoundMeanFactory(),
-      loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
-    )
-  initial_weights = seeded_client_work.initial_weights(model)
-  weights_type = initial_weights.type_signature.result
-  return tff.learning.templates.compose_learning_process(
-    initial_weights,
-    tff.learning.templates.build_broadcast_process(weights_type),
-    scheduled_work.model_training(
-      model,
-      client_optimizer,
-      weights_type,
-      client_weighting(settings),
-      settings.client_decay_rounds,
-    ),
-    sound_updates.SoundMeanFactory().create(
-      weights_type.trainable, tff.TensorType(np.float32)
-    ),
-    tff.learning.templates.build_apply_optimizer_finalizer(
-      optimizers.server_optimizer(settings), weights_type
-    ),
-  )
+  # Only now is TFF needed: flags are read before.
+  from tff_textpriv.iterative_processes import averaging
+
+  return averaging.build(model, settings, mechanism)
 
 
-def client_weighting(
-  settings: algorithm_settings.MeanSettings,
-) -> tff.learning.ClientWeighting:
-  """Reads `--client_weighting`."""
-  if settings.client_weighting == 'uniform':
-    return tff.learning.ClientWeighting.UNIFORM
-  return tff.learning.ClientWeighting.NUM_EXAMPLES
+ALGORITHM = algorithm.Algorithm(
+  'fed_avg', 'federated averaging', FedAvgSettings, build_fed_avg
+)

@@ -1,90 +1,70 @@
-"""FedProx: federated averaging whose clients are pulled towards the server model.
+"""FedProx: federated averaging whose clients are pulled towards the server model."""
 
-TFF 0.87's own builder adds the proximal term's gradient with the opposite sign,
-which drives clients away from the server model. Here the term is a part of the
-client optimizer, and the rest is TFF's federated averaging.
-"""
+import dataclasses
+from typing import TYPE_CHECKING
 
-import collections
+from tff_textpriv.iterative_processes import algorithm, fed_avg
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import setting
 
-import tensorflow as tf
-import tensorflow_federated as tff
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  fed_avg,
-  optimizers,
-)
+  from tff_textpriv.iterative_processes import clients
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedProxSettings,
-  plan: None = None,
-  seed: int = 0,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`."""
-  del plan, seed  # No mechanism, no random numbers.
-  return fed_avg.averaging(model, settings, client_optimizer(settings))
+@dataclasses.dataclass(frozen=True)
+class FedProxSettings(fed_avg.FedAvgSettings):
+  """Federated averaging with a proximal term."""
 
-
-def client_optimizer(
-  settings: algorithm_settings.FedProxSettings,
-) -> 'ProximalOptimizer':
-  """Makes the optimizer of local training."""
-  return ProximalOptimizer(
-    optimizers.client_optimizer(settings), settings.proximal_strength
+  proximal_strength: float = setting(
+    0.01, 'Weight of the pull of each client towards the server model.', low=0
   )
 
 
-class ProximalOptimizer(tff.learning.optimizers.Optimizer):
-  """Adds the gradient of strength / 2 * ||w - w_0||^2 before another optimizer.
+def build_fed_prox(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: FedProxSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds FedProx: each client minimizes its loss f_k with a pull to the server.
 
-  w_0, the weights at the first step, are the server's: local training starts there.
+    min_u  f_k(u) + (mu / 2) |u - w|^2
+
+  Everything else is `build_fed_avg`. TFF's own builder adds the pull with the opposite
+  sign (0.87), so the pull is a part of the client optimizer here.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: Those of federated averaging, and mu, `--proximal_strength`.
+    mechanism: What stands between clients and the server.
+
+  Returns:
+    A learning process: `initialize`, `next` and `get_model_weights`.
+
+  Example:
+    >>> build_fed_prox(model, FedProxSettings(proximal_strength=0.1), NoMechanism('none'))
+
+  Reference: Li et al., Federated Optimization in Heterogeneous Networks (2020).
   """
+  from tff_textpriv.iterative_processes import averaging, proximal
 
-  def __init__(self, inner: tff.learning.optimizers.Optimizer, strength: float):
-    """Wraps an optimizer.
+  return averaging.build(model, settings, mechanism, proximal.optimizer(settings))
 
-    Args:
-      inner: What applies the gradients.
-      strength: The proximal term's weight (mu in Li et al., 2020).
-    """
-    self._inner = inner
-    self._strength = strength
 
-  def initialize(self, specs):
-    """See the base class; the starting weights are not known yet."""
-    return collections.OrderedDict(
-      inner=self._inner.initialize(specs),
-      start=tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), specs),
-      has_started=tf.constant(False),
-    )
+def client(
+  model: 'tff.learning.models.FunctionalModel', settings: FedProxSettings
+) -> 'clients.Client':
+  """Describes a client; see `Algorithm.client`."""
+  from tff_textpriv.iterative_processes import clients, proximal
 
-  def next(self, state, weights, gradients):
-    """See the base class."""
-    start = tf.nest.map_structure(
-      lambda kept, now: tf.where(state['has_started'], kept, now),
-      state['start'],
-      weights,
-    )
-    pulled = tf.nest.map_structure(
-      lambda gradient, weight, origin: gradient + self._strength * (weight - origin),
-      gradients,
-      weights,
-      start,
-    )
-    inner, weights = self._inner.next(state['inner'], weights, pulled)
-    new_state = collections.OrderedDict(
-      inner=inner, start=start, has_started=tf.constant(True)
-    )
-    return new_state, weights
+  return clients.training(model, settings, proximal.optimizer(settings))
 
-  def get_hparams(self, state):
-    """See the base class."""
-    return self._inner.get_hparams(state['inner'])
 
-  def set_hparams(self, state, hparams):
-    """See the base class."""
-    inner = self._inner.set_hparams(state['inner'], hparams)
-    return collections.OrderedDict(state, inner=inner)
+ALGORITHM = algorithm.Algorithm(
+  'fed_prox',
+  'federated averaging, pulled to the server',
+  FedProxSettings,
+  build_fed_prox,
+  client,
+)

@@ -1,55 +1,86 @@
-"""FedRecon: the embeddings of private tokens are reconstructed on the device.
+"""FedRecon: the embeddings of private tokens are reconstructed on the device."""
 
-In each round a user makes the embeddings of private tokens anew, by an epoch with all
-else frozen, then trains all else, which is averaged; nothing is kept between rounds. The
-process is TFF's own. Reference: Singhal et al., Federated Reconstruction (2021).
-"""
+import dataclasses
+from typing import TYPE_CHECKING
 
-from typing import NamedTuple
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import setting
 
-import tensorflow as tf
-import tensorflow_federated as tff
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import sound_updates
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  local_training,
-  optimizers,
-  partially_local,
-)
-from tff_textpriv.models import classifiers
+  from tff_textpriv.iterative_processes import clients
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedReconSettings,
-  plan: None = None,
-  seed: int = 0,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`.
+@dataclasses.dataclass(frozen=True)
+class FedReconSettings(
+  common_settings.FullStepSettings, common_settings.LocalTrainingSettings
+):
+  """Federated reconstruction of the embeddings of private tokens."""
 
-  The model's first weight, the embeddings of private tokens, is the local one.
+  client_optimizer: str = setting(
+    'adam',
+    'Optimizer of local training, and of reconstruction.',
+    choices=common_settings.CLIENT_OPTIMIZERS,
+  )
+  client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+
+
+def build_fed_recon(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: FedReconSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds federated reconstruction, by TFF's own builder.
+
+  In each round a user makes the embeddings of private tokens, the model's first weight,
+  anew by an epoch with all else frozen; then trains all else, which is averaged. Nothing
+  is kept between rounds.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: Both optimizers; the client’s also reconstructs.
+    mechanism: What makes the mean; `NoMechanism` for none.
+
+  Returns:
+    A learning process: `initialize`, `next` and `get_model_weights`.
+
+  Example:
+    >>> build_fed_recon(model, FedReconSettings(), NoMechanism('none'))
+
+  Reference: Singhal et al., Federated Reconstruction: Partially Local Federated Learning
+  (2021).
   """
-  del plan, seed  # No mechanism, no random numbers.
+  # Only now is TFF needed: flags are read before.
+  import tensorflow_federated as tff
+
+  from tff_textpriv.aggregators import of_mechanism
+  from tff_textpriv.iterative_processes import optimizers, reconstruction
+
   optimizer = optimizers.client_optimizer(settings)
   return tff.learning.algorithms.build_fed_recon(
-    lambda: _Reconstruction(model),
-    loss_fn=_Loss,
-    metrics_fn=lambda: [_Accuracy('accuracy'), _NumExamples('num_examples')],
+    lambda: reconstruction.Reconstruction(model),
+    loss_fn=reconstruction.Loss,
+    metrics_fn=lambda: [
+      reconstruction.Accuracy('accuracy'),
+      reconstruction.NumExamples('num_examples'),
+    ],
     server_optimizer_fn=optimizers.server_optimizer(settings),
     client_optimizer_fn=optimizer,
     reconstruction_optimizer_fn=optimizer,
-    model_aggregator_factory=sound_updates.SoundMeanFactory(),
+    model_aggregator_factory=of_mechanism.mean(mechanism, by_examples=True),
     dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
   )
 
 
-def make_device(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedReconSettings,
-) -> partially_local.Device:
-  """Describes what a user does in a round, for the evaluation of users' models."""
-  return partially_local.Device(
+def client(
+  model: 'tff.learning.models.FunctionalModel', settings: FedReconSettings
+) -> 'clients.Client':
+  """Describes what a user does in a round."""
+  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+
+  return clients.Client(
     local_training.LocalTrainer(
       model, optimizers.client_optimizer(settings), num_local=1, trains_local=False
     ),
@@ -57,77 +88,12 @@ def make_device(
   )
 
 
-class _BatchOutput(NamedTuple):
-  """What TFF reads of a batch; its own class for this is not public."""
-
-  predictions: tf.Tensor
-  labels: tf.Tensor
-  num_examples: tf.Tensor
-
-
-class _Reconstruction(tff.learning.models.ReconstructionModel):
-  """A functional model as TFF wants to reconstruct it."""
-
-  def __init__(self, model: tff.learning.models.FunctionalModel):
-    self._model = model
-    local, *shared = model.initial_weights[0]
-    self._local = [tf.Variable(local)]
-    self._shared = [tf.Variable(weight) for weight in shared]
-
-  @property
-  def global_trainable_variables(self):
-    """See the base class."""
-    return self._shared
-
-  @property
-  def global_non_trainable_variables(self):
-    """See the base class."""
-    return []
-
-  @property
-  def local_trainable_variables(self):
-    """See the base class."""
-    return self._local
-
-  @property
-  def local_non_trainable_variables(self):
-    """See the base class."""
-    return []
-
-  @property
-  def input_spec(self):
-    """See the base class."""
-    return self._model.input_spec
-
-  def forward_pass(self, batch_input, training=True):
-    """See the base class; padding rows are left out."""
-    inputs, labels = batch_input
-    weights = tuple(tf.convert_to_tensor(w) for w in (*self._local, *self._shared))
-    logits = self._model.predict_on_batch((weights, ()), inputs, training=training)
-    number = tf.shape(logits)[0]
-    return _BatchOutput(logits, labels[:number], number)
-
-
-class _Loss(tf.keras.losses.Loss):
-  """The cross-entropy of logits, of two classes or more."""
-
-  def call(self, y_true, y_pred):
-    """Returns the loss of each example."""
-    # A Keras metric has turned the labels into floats, and one logit into none.
-    if y_pred.shape.rank == 1:
-      y_pred = y_pred[:, tf.newaxis]
-    return classifiers.losses(y_pred, tf.cast(y_true, tf.int32))
-
-
-class _Accuracy(tf.keras.metrics.Mean):
-  def update_state(self, y_true, y_pred, sample_weight=None):
-    """Counts the examples whose class is the most likely one."""
-    is_right = tf.equal(classifiers.predictions(y_pred), y_true)
-    return super().update_state(tf.cast(is_right, tf.float32), sample_weight)
-
-
-class _NumExamples(tf.keras.metrics.Sum):
-  def update_state(self, y_true, y_pred, sample_weight=None):
-    """Counts the examples."""
-    del y_pred  # Their number is that of the labels.
-    return super().update_state(tf.ones_like(y_true, tf.float32), sample_weight)
+ALGORITHM = algorithm.Algorithm(
+  'fed_recon',
+  'the embeddings of tokens with digits are reconstructed on the device',
+  FedReconSettings,
+  build_fed_recon,
+  client,
+  kinds=(algorithm.CLASSIFICATION,),
+  keeps=algorithm.Keeps.PRIVATE_ROWS,
+)

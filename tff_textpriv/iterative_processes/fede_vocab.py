@@ -1,45 +1,75 @@
-"""Private vocabularies: each user's vocabulary and embedding table stay on the device.
+"""Private vocabularies: each user's vocabulary and embedding table stay on the device."""
 
-A user assembles its table and the received model; adapts the table, for one epoch, with
-the rest frozen; trains both; and sends the rest, which is averaged by examples. Reference:
-Zhang et al., Federated Model Decomposition with Private Vocabulary for Text
-Classification (2022), Algorithm 1.
-"""
+import dataclasses
+from typing import TYPE_CHECKING
 
-import tensorflow_federated as tff
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import setting
 
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  local_training,
-  optimizers,
-  partially_local,
-)
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+  from tff_textpriv.iterative_processes import clients
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedeVocabSettings,
-  plan: None = None,
-  seed: int = 0,
-  aggregator: tff.aggregators.WeightedAggregationFactory | None = None,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`.
+@dataclasses.dataclass(frozen=True)
+class FedeVocabSettings(common_settings.PersonalSettings):
+  """Private vocabularies: the embedding stays on the device."""
 
-  `aggregator` takes the place of the mean, weighted by examples.
-  """
-  del plan, seed  # No mechanism, no random numbers.
-  return partially_local.build(
-    model, make_device(model, settings), settings, aggregator
+  adaptive_updating: bool = setting(
+    True,
+    'Let users adapt their embedding to the received model, for one epoch, before both '
+    'are trained.',
+  )
+  table_learning_rate: float | None = setting(
+    None,
+    'Step size of a user’s own table; by default --client_learning_rate. With smaller '
+    'steps than the rest’s the table learns less of a few texts by heart.',
+    above=0,
   )
 
 
-def make_device(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.FedeVocabSettings,
-) -> partially_local.Device:
-  """Describes a device: the first weight, the table, is its own."""
+def build_fede_vocab(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: FedeVocabSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds training with private vocabularies.
+
+  A user k assembles its own table E_k and the received model w; adapts the table for one
+  epoch with w frozen; trains both; and sends w - w_k, which is averaged by examples. The
+  type of the process shows that the server never holds a table.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: Both optimizers, the schedule, and what users keep.
+    mechanism: What makes the mean; `NoMechanism` for none.
+
+  Returns:
+    A learning process whose model weights are the shared part. Clients read batches for
+    `adaptation`, `batches`, and the names of the files of their `state`.
+
+  Example:
+    >>> build_fede_vocab(model, FedeVocabSettings(), NoMechanism('none'))
+
+  Reference: Zhang et al., Federated Model Decomposition with Private Vocabulary for Text
+  Classification (2022), Algorithm 1.
+  """
+  # Only now is TFF needed: flags are read before.
+  from tff_textpriv.iterative_processes import partially_local
+
+  return partially_local.build(model, client(model, settings), settings, mechanism)
+
+
+def client(
+  model: 'tff.learning.models.FunctionalModel', settings: FedeVocabSettings
+) -> 'clients.Client':
+  """Describes a client: the first weight, the table, is its own."""
+  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+
   step = settings.client_learning_rate
-  return partially_local.Device(
+  return clients.Client(
     local_training.LocalTrainer(
       model,
       optimizers.client_optimizer(settings),
@@ -48,3 +78,14 @@ def make_device(
     ),
     adapts=settings.adaptive_updating,
   )
+
+
+ALGORITHM = algorithm.Algorithm(
+  'fede_vocab',
+  'vocabulary and embedding stay on the device, the rest is averaged',
+  FedeVocabSettings,
+  build_fede_vocab,
+  client,
+  kinds=(algorithm.CLASSIFICATION,),
+  keeps=algorithm.Keeps.MODEL_PART,
+)

@@ -37,11 +37,13 @@ class Trained(NamedTuple):
     parts: The model.
     optimizer: The state of the local part's optimizer.
     metrics: Sums that the model's metrics are made of.
+    num_examples: The number of examples that both parts were trained on, float32 [].
   """
 
   parts: Parts
   optimizer: Any
   metrics: Any
+  num_examples: tf.Tensor
 
 
 class LocalTrainer:
@@ -115,6 +117,7 @@ class LocalTrainer:
     adaptation: tf.data.Dataset,
     batches: tf.data.Dataset,
     scale: tf.Tensor | float = 1.0,
+    correction: Tensors | None = None,
   ) -> Trained:
     """Trains for a round.
 
@@ -125,16 +128,19 @@ class LocalTrainer:
         shared part frozen; may be none.
       batches: Batches on which both are trained.
       scale: What the step size is multiplied by, for a schedule.
+      correction: What is added to the gradients of the shared part, if anything.
 
     Returns:
       The trained model. If a weight, or a number of the optimizer's state, is no finite
-      number any more, or a weight has moved too far to be true, everything is as it was
-      and the metrics are zero.
+      number any more, or a weight has moved too far to be true, everything is as it was,
+      and the metrics and the number of examples are zero.
     """
     local, shared = parts
     state = self._with_step_size(optimizer, self._local_step * scale)
     local, state = self._adapt(local, state, shared, adaptation)
-    local, shared, state, metrics = self._train(local, shared, state, batches, scale)
+    local, shared, state, metrics, num_examples = self._train(
+      local, shared, state, batches, scale, correction
+    )
     moved = tf.nest.map_structure(tf.subtract, (local, shared), tuple(parts))
     numbers = [leaf for leaf in tf.nest.flatten(state) if leaf.dtype.is_floating]
     is_sound = sound_updates.are_sound(tf.nest.flatten(moved)) & tf.reduce_all(
@@ -149,6 +155,7 @@ class LocalTrainer:
       # The step size of this round is not the next one's.
       if_sound(self._with_step_size(state, 1.0), optimizer),
       if_sound(metrics, tf.nest.map_structure(tf.zeros_like, metrics)),
+      if_sound(num_examples, tf.zeros([])),
     )
 
   def _adapt(self, local, state, shared, batches):
@@ -159,9 +166,10 @@ class LocalTrainer:
         state, local = self._optimizer.next(state, local, gradients)
     return local, state
 
-  def _train(self, local, shared, state, batches, scale):
+  def _train(self, local, shared, state, batches, scale, correction):
     """Trains the shared part, and the local part if that is trained along."""
     metrics = self._model.initialize_metrics_state()
+    num_examples = tf.zeros([])
     shared_state = self._with_step_size(self.initial_optimizer(shared), scale)
     num_local = len(local) if self._trains_local else 0
     for batch in iter(batches):
@@ -171,13 +179,15 @@ class LocalTrainer:
       else:
         gradients, output = self._gradients(batch, shared, before=local)
       if self.shared_specs:
-        shared_state, shared = self._optimizer.next(
-          shared_state, shared, gradients[num_local:]
-        )
+        of_shared = gradients[num_local:]
+        if correction is not None:
+          of_shared = tf.nest.map_structure(tf.add, of_shared, correction)
+        shared_state, shared = self._optimizer.next(shared_state, shared, of_shared)
       metrics = self._model.update_metrics_state(
         metrics, labels=batch[1], batch_output=output
       )
-    return local, shared, state, metrics
+      num_examples += tf.cast(output.num_examples, tf.float32)
+    return local, shared, state, metrics, num_examples
 
   # Converting it would take longer than tracing it; there is no loop in it.
   @tf.autograph.experimental.do_not_convert
@@ -191,7 +201,7 @@ class LocalTrainer:
       )
       loss = self._model.loss(predictions, labels)
     output = tff.learning.models.BatchOutput(
-      loss=loss, predictions=predictions, num_examples=tf.shape(predictions)[0]
+      loss=loss, predictions=predictions, num_examples=num_rows(predictions)
     )
     return tape.gradient(loss, weights), output
 
@@ -202,6 +212,14 @@ class LocalTrainer:
     return self._optimizer.set_hparams(
       state, collections.OrderedDict([(_STEP_SIZE, step_size)])
     )
+
+
+def num_rows(predictions: Any) -> tf.Tensor:
+  """Returns the number of examples of which a model has predicted something.
+
+  What it predicts may be several tensors, of which the first has the examples as rows.
+  """
+  return tf.shape(tf.nest.flatten(predictions)[0])[0]
 
 
 def _zeros(spec: tf.TensorSpec, rows: int) -> tf.Tensor:

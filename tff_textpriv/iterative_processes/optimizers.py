@@ -5,12 +5,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.iterative_processes import algorithm_settings
+from tff_textpriv.iterative_processes import central, common_settings
 
 
 def client_optimizer(
-  settings: algorithm_settings.LocalTrainingSettings
-  | algorithm_settings.CentralSettings,
+  settings: common_settings.LocalTrainingSettings | central.CentralSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of local training."""
   learning_rate = settings.client_learning_rate
@@ -26,7 +25,7 @@ def client_optimizer(
 
 
 def server_optimizer(
-  settings: algorithm_settings.ServerSettings,
+  settings: common_settings.ServerSettings,
 ) -> tff.learning.optimizers.Optimizer:
   """Makes the optimizer of the server step."""
   step = settings.server_learning_rate

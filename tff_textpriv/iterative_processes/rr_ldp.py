@@ -1,49 +1,70 @@
-"""Federated averaging of one randomized bit per coordinate (Nagy et al. 2023)."""
+"""Federated averaging of one randomized bit per coordinate."""
 
-import tensorflow_federated as tff
+import dataclasses
+from typing import TYPE_CHECKING
 
-from tff_textpriv.aggregators import bit_randomized_response
-from tff_textpriv.iterative_processes import (
-  algorithm_settings,
-  fed_avg,
-  optimizers,
-  seeded_client_work,
+from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy import randomized_bits
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import setting
+
+if TYPE_CHECKING:
+  import tensorflow_federated as tff
+
+
+@dataclasses.dataclass(frozen=True)
+class RrLdpSettings(common_settings.FullStepSettings, common_settings.MeanSettings):
+  """Federated averaging of randomized bits."""
+
+  client_optimizer: str = setting(
+    'adam', 'Optimizer of local training.', choices=common_settings.CLIENT_OPTIMIZERS
+  )
+  client_learning_rate: float = setting(0.001, 'Step size of the client.', above=0)
+
+
+def build_rr_ldp(
+  model: 'tff.learning.models.FunctionalModel',
+  settings: RrLdpSettings,
+  mechanism: Mechanism,
+) -> 'tff.learning.templates.LearningProcess':
+  """Builds federated averaging of randomized bits (local differential privacy).
+
+  Each coordinate x of a client's update is clipped to [-q, q] and becomes a bit that is 1
+  with probability (1 - p) + (2p - 1) (x + q) / 2q, where p = e^eps / (1 + e^eps) is the
+  probability that randomized response leaves a bit as it is. The mean b of the bits gives
+  the unbiased estimate
+
+    2q (b - (1 - p)) / (2p - 1) - q
+
+  of the mean coordinate, along which the server steps.
+
+  Args:
+    model: What is trained; carries the initial weights.
+    settings: Both optimizers, and whether clients count by their examples.
+    mechanism: Epsilon per bit, the range q, and how many coordinates a client reports.
+
+  Returns:
+    A learning process. Clients read `batches` and a `seed`, int32 [2].
+
+  Example:
+    >>> deployment = Deployment('fixed', population=100, cohort=100, rounds=25,
+    ...                         num_coordinates=5001, client_step=0.001)
+    >>> mechanism = LocalPrivacySettings(epsilon_per_coordinate=1.0).mechanism(deployment)
+    >>> process = build_rr_ldp(model, RrLdpSettings(), mechanism)
+
+  Reference: Nagy et al., Privacy-preserving Federated Learning and its application to
+  natural language processing (2023), whose Eq. 5 multiplies where it must divide.
+  """
+  # Only now is TFF needed: flags are read before.
+  from tff_textpriv.iterative_processes import averaging
+
+  return averaging.build(model, settings, mechanism)
+
+
+ALGORITHM = algorithm.Algorithm(
+  'rr_ldp',
+  'federated averaging of one randomized bit per weight (local privacy)',
+  RrLdpSettings,
+  build_rr_ldp,
+  privacy=randomized_bits.LocalPrivacySettings,
 )
-from tff_textpriv.privacy import local
-
-
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.RrLdpSettings,
-  plan: local.LdpPlan,
-  seed: int,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process; see `registry.Algorithm.build`."""
-  del seed  # Each client brings its own.
-  initial_weights = seeded_client_work.initial_weights(model)
-  weights_type = initial_weights.type_signature.result
-  client_work = seeded_client_work.build(
-    model, optimizers.client_optimizer(settings), fed_avg.client_weighting(settings)
-  )
-  result_type = client_work.next.type_signature.result.result.member
-  return tff.learning.templates.compose_learning_process(
-    initial_weights,
-    tff.learning.templates.build_broadcast_process(weights_type),
-    client_work,
-    _aggregator(settings, plan).create(result_type.update, result_type.update_weight),
-    tff.learning.templates.build_apply_optimizer_finalizer(
-      optimizers.server_optimizer(settings), weights_type
-    ),
-  )
-
-
-def _aggregator(
-  settings: algorithm_settings.RrLdpSettings, plan: local.LdpPlan
-) -> tff.aggregators.WeightedAggregationFactory:
-  """Makes the mean of randomized bits that the settings ask for."""
-  bound = settings.quantization_range or settings.client_learning_rate
-  if settings.client_weighting == 'examples':
-    return bit_randomized_response.BitMeanFactory(plan, bound)
-  return tff.aggregators.as_weighted_aggregator(
-    bit_randomized_response.UnweightedBitMeanFactory(plan, bound)
-  )

@@ -101,7 +101,7 @@ def model_training(
     trained = trainer.train(
       parts, trainer.initial_optimizer(()), batches, batches, scale
     )
-    weight = trained.metrics['num_examples']
+    weight = trained.num_examples
     if weighting is tff.learning.ClientWeighting.UNIFORM:
       weight = tf.sign(weight)
     return client_result(parts.shared, trained.parts.shared, weight), trained.metrics

@@ -2,8 +2,8 @@
 
 TFF's client work turns batches into a model update. A mechanism that randomizes the
 update on the device needs random numbers that differ between clients and rounds,
-and that a resumed run can repeat. So the data of a client are a pair of sequences,
-its batches and one seed, and the seed goes to the aggregator along with the update.
+and that a resumed run can repeat. So a client reads two sequences, its `batches` and one
+`seed`, and the seed goes to the aggregator along with the update.
 """
 
 import collections
@@ -31,8 +31,8 @@ def build(
     client_weighting: What the update's weight is.
 
   Returns:
-    Client work on data of type `(sequence of batches, sequence of SEED_TYPE)`, of
-    which the second has one element. The update that it hands to the aggregator is
+    Client work on data of two sequences, `batches` and `seed`, of which the second has
+    one element of `SEED_TYPE`. The update that it hands to the aggregator is
     an ordered dictionary of `delta` (the initial weights minus the trained ones)
     and `seed`.
   """
@@ -62,11 +62,13 @@ def build(
   @tff.federated_computation(
     state_type,
     weights_type,
-    tff.FederatedType((batches_type.member, seeds_type), tff.CLIENTS),
+    tff.FederatedType(
+      collections.OrderedDict(batches=batches_type.member, seed=seeds_type), tff.CLIENTS
+    ),
   )
   def next_round(state, weights, client_data):
-    output = training.next(state, weights, client_data[0])
-    seeds = tff.federated_map(only_seed, client_data[1])
+    output = training.next(state, weights, client_data.batches)
+    seeds = tff.federated_map(only_seed, client_data.seed)
     result = tff.federated_map(add_seed, (output.result, seeds))
     return tff.templates.MeasuredProcessOutput(
       output.state, result, output.measurements

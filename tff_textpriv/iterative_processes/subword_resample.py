@@ -1,70 +1,108 @@
-"""Sub-word resampling: DP-FedAvg whose state survives a change of tokenizer."""
+"""Sub-word resampling: DP-FedAvg that learns its tokenizer by sampling the model."""
 
-import collections
-from collections.abc import Mapping
-from typing import Any
+import dataclasses
 
-import scipy.sparse
-import tensorflow_federated as tff
-
-from tff_textpriv.iterative_processes import algorithm_settings, dp_fed_avg
-from tff_textpriv.models import language_models
-from tff_textpriv.privacy import plans
-from tff_textpriv.text import remap
+from tff_textpriv.iterative_processes import algorithm, dp_fed_avg
+from tff_textpriv.privacy import central_settings
+from tff_textpriv.settings import SettingsError, setting
 
 
-def build(
-  model: tff.learning.models.FunctionalModel,
-  settings: algorithm_settings.SubwordResampleSettings,
-  plan: plans.CentralDpPlan,
-  seed: int,
-) -> tff.learning.templates.LearningProcess:
-  """Builds the process of one tokenizer; see `registry.Algorithm.build`."""
-  return dp_fed_avg.build(model, settings, plan, seed)
+@dataclasses.dataclass(frozen=True)
+class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
+  """DP-FedAvg that learns its tokenizer by sampling the model."""
 
-
-def carry_over(
-  state: tff.learning.templates.LearningAlgorithmState,
-  fresh: tff.learning.templates.LearningAlgorithmState,
-  model: language_models.LanguageModel,
-  matrix: scipy.sparse.csr_matrix,
-) -> tff.learning.templates.LearningAlgorithmState:
-  """Carries a server state over to the process of a new tokenizer.
-
-  Embedding, output layer and output bias are remapped, and so are the server
-  optimizer's moments of these rows. All else, the private mean's round and clip
-  included, stays.
-
-  Args:
-    state: The state under the old tokenizer.
-    fresh: An initial state of the new process, for its structure.
-    model: The model under the old tokenizer.
-    matrix: The matrix of `remap.remap_matrix`.
-
-  Returns:
-    The state under the new tokenizer.
-  """
-
-  def remapped(leaves: Any) -> tuple:
-    return tuple(remap.remap_weights(leaves, model.vocabulary_axes, matrix))
-
-  num_weights = len(state.global_model_weights.trainable)
-
-  def moments(optimizer_state: Mapping[str, Any]) -> collections.OrderedDict[str, Any]:
-    result = collections.OrderedDict(optimizer_state)
-    for name, value in optimizer_state.items():
-      if isinstance(value, Mapping):
-        result[name] = moments(value)
-      elif isinstance(value, tuple | list) and len(value) == num_weights:
-        result[name] = remapped(value)
-    return result
-
-  return fresh._replace(
-    global_model_weights=fresh.global_model_weights._replace(
-      trainable=remapped(state.global_model_weights.trainable)
-    ),
-    distributor=state.distributor,
-    client_work=state.client_work,
-    aggregator=state.aggregator,
-    finalizer=moments(state.finalizer),
+  phase_plan: str = setting(
+    'switch',
+    'What happens after sampling: the same model goes on with the new tokenizer '
+    '(switch), or users are split in halves and the second half trains a fresh model '
+    '(half_split).',
+    choices=('switch', 'half_split'),
   )
+  resample_rounds: tuple[int, ...] = setting(
+    (),
+    'Rounds after which the tokenizer is learnt anew, e.g. 1000,2000; by default half '
+    'way. With half_split, the rounds of the first half’s model; by default all.',
+    low=1,
+  )
+  sample_tokens: int = setting(
+    200_000, 'Tokens to sample from the model for a new tokenizer.', low=1
+  )
+  sample_temperature: float = setting(
+    1.0, 'Temperature of sampling; 1 samples the model as it is.', above=0
+  )
+  sample_max_length: int = setting(
+    64, 'Tokens after which a sampled text is cut off.', low=2
+  )
+
+  @property
+  def learns_tokenizer(self) -> bool:
+    """See the base class."""
+    return True
+
+  def legs(self, total_rounds: int) -> tuple[algorithm.Leg, ...]:
+    """Returns one phase more than tokenizers are learnt; see the base class."""
+    rounds = self.resample_rounds
+    if self.phase_plan == 'half_split':
+      if len(rounds) > 1:
+        raise SettingsError(
+          'resample_rounds',
+          rounds,
+          'with --phase_plan=half_split, the rounds of the first half’s model: one '
+          'number',
+        )
+      (first,) = rounds or (total_rounds,)
+      return (
+        algorithm.Leg(0, first, algorithm.FIRST_HALF),
+        algorithm.Leg(first, first + total_rounds, algorithm.SECOND_HALF),
+      )
+    rounds = rounds or (total_rounds // 2,)
+    increasing = all(a < b for a, b in zip(rounds, rounds[1:], strict=False))
+    if not increasing or rounds[0] < 1 or rounds[-1] >= total_rounds:
+      raise SettingsError(
+        'resample_rounds',
+        rounds,
+        f'must be increasing rounds from 1 to {total_rounds - 1}, before the last of '
+        f'--total_rounds={total_rounds}',
+      )
+    bounds = (0, *rounds, total_rounds)
+    return tuple(
+      algorithm.Leg(before, last, continues=before > 0)
+      for before, last in zip(bounds, bounds[1:], strict=False)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperPrivacySettings(central_settings.CentralPrivacySettings):
+  """The privacy of the sub-word sampling paper, accounted for its deployment."""
+
+  target_epsilon: float | None = setting(
+    2.0,
+    'Epsilon of the whole run. Alone, it calibrates the noise; with '
+    '--noise_multiplier, the run stops before the round that would exceed it.',
+    above=0,
+  )
+  accounted_population: int | None = setting(
+    10_000_000, 'Users of the deployment that is accounted for.', low=1
+  )
+  accounted_cohort: int | None = setting(
+    20_000,
+    'Users per round of the deployment that is accounted for; noise is scaled by '
+    'simulated over accounted cohort.',
+    low=1,
+  )
+
+
+# The rounds of one tokenizer are DP-FedAvg. What happens between them, sampling,
+# training a tokenizer and remapping the model, is post-processing of a private model:
+# `training.resampling` and `tokenizer_change`. Reference: Bagdasaryan et al., Training a
+# Tokenizer for Free with Private Federated Learning (2022).
+build_subword_resample = dp_fed_avg.build_dp_fed_avg
+
+ALGORITHM = algorithm.Algorithm(
+  'subword_resample',
+  'DP-FedAvg that learns a sub-word tokenizer by sampling the language model',
+  SubwordResampleSettings,
+  build_subword_resample,
+  privacy=PaperPrivacySettings,
+  kinds=(algorithm.LANGUAGE_MODEL,),
+)

@@ -193,7 +193,9 @@ class LayeredClassifier(Classifier):
         mean = _mean(words, tf.reduce_any(tf.not_equal(words, 0.0), axis=2))
         parts.append(layers.Dropout(self.dropout)(mean))
     elif self.num_ids:
-      parts.append(layers.CategoryEncoding(self.num_ids + 1, 'count')(ids))
+      counts = layers.CategoryEncoding(self.num_ids + 1, 'count')(ids)
+      # The last one counts padding.
+      parts.append(counts[:, : self.num_ids])
     if self.width:
       parts.append(dense)
     hidden = layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
@@ -222,9 +224,6 @@ class LayeredClassifier(Classifier):
       if self.lstm_units:
         result += remaining[:3]
         remaining = remaining[3:]
-    elif self.num_ids:
-      padding = np.zeros_like(remaining[0][:1])
-      remaining[0] = np.concatenate([remaining[0], padding])
     while remaining:
       kernel = np.concatenate(remaining[:num_parts])
       bias = remaining[num_parts]
@@ -239,10 +238,10 @@ class LayeredClassifier(Classifier):
 
 def build(
   name: str,
-  *,
   num_ids: int,
   width: int,
   num_classes: int,
+  *,
   embedding_size: int = 0,
   dropout: float = 0.0,
 ) -> LayeredClassifier:

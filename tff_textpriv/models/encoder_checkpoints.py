@@ -54,14 +54,14 @@ def read_size(folder: str | pathlib.Path) -> EncoderSize:
   config = pretrained.read_config(folder)
   kind = config.get('model_type')
   if kind not in _SIZES:
-    raise pretrained.CheckpointError(
+    raise pretrained.PretrainedError(
       f'{folder}/config.json: model_type is {kind!r}; expected bert or distilbert'
     )
   try:
     width, num_layers, num_heads, inner = (int(config[name]) for name in _SIZES[kind])
     max_positions = int(config[_MAX_POSITIONS])
   except (KeyError, TypeError, ValueError, OverflowError) as error:
-    raise pretrained.CheckpointError(
+    raise pretrained.PretrainedError(
       f'{folder}/config.json: {error} is missing or no number; expected the file of a '
       f'{kind} model'
     ) from error
@@ -83,7 +83,7 @@ def read_table(folder: str | pathlib.Path, size: EncoderSize) -> np.ndarray:
   tensors = pretrained.read_tensors(folder)
   table = tensors.take('embeddings.word_embeddings.weight')
   if table.ndim != 2 or table.shape[1] != size.width:
-    raise pretrained.CheckpointError(
+    raise pretrained.PretrainedError(
       f'{folder}: the embedding table is {table.shape}; config.json says width '
       f'{size.width}'
     )
@@ -99,9 +99,9 @@ def body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
   try:
     return _body(tensors, size)
   except (ValueError, IndexError) as error:
-    if isinstance(error, pretrained.CheckpointError):
+    if isinstance(error, pretrained.PretrainedError):
       raise
-    raise pretrained.CheckpointError(
+    raise pretrained.PretrainedError(
       f'{tensors.source}: its tensors do not fit together ({error})'
     ) from error
 
@@ -138,7 +138,8 @@ def to_tensors(
     weights: All its weights, in its order, the table first.
 
   Returns:
-    The tensors by name, the inverse of `body` and `read_table`.
+    The tensors by name, the inverse of `body` and `read_table`: float32 and contiguous,
+    since the safetensors package writes the memory of an array as it lies.
   """
   remaining = iter([np.asarray(weight) for weight in weights])
   tensors: dict[str, np.ndarray] = {}
@@ -180,6 +181,8 @@ def to_tensors(
   if size.kind == 'bert':
     body_names += [f'{_POOLERS["bert"]}.weight', f'{_POOLERS["bert"]}.bias']
   return {
-    f'{size.kind}.{name}' if name in body_names else name: value
+    f'{size.kind}.{name}' if name in body_names else name: np.ascontiguousarray(
+      value, np.float32
+    )
     for name, value in tensors.items()
   }

@@ -1,22 +1,19 @@
-"""The files of a Hugging Face checkpoint, with NumPy and h5py alone."""
+"""The files of a Hugging Face checkpoint, without Hugging Face's model code."""
 
 import json
 import pathlib
 import re
-import struct
-from collections.abc import Mapping
 from typing import Any
 
 import h5py
 import numpy as np
+import safetensors
 
-_DTYPES = {'F64': '<f8', 'F32': '<f4', 'F16': '<f2'}
+_FLOATS = ('F64', 'F32', 'F16')
 _EXPECTED = 'expected a folder with config.json, vocab.txt and the weights as *.safetensors or *.h5'
-# The longest header that a safetensors file may have, by its specification.
-_MAX_HEADER = 100_000_000
 
 
-class CheckpointError(ValueError):
+class PretrainedError(ValueError):
   """A checkpoint folder that cannot be used; the message names the file."""
 
 
@@ -36,7 +33,7 @@ class Tensors:
     }
 
   def take(self, name: str) -> np.ndarray:
-    """Returns a tensor as float32; `CheckpointError` if there is none."""
+    """Returns a tensor as float32; `PretrainedError` if there is none."""
     # Checkpoints that were converted from TensorFlow call a norm's weights so.
     older = name.replace('LayerNorm.weight', 'LayerNorm.gamma').replace(
       'LayerNorm.bias', 'LayerNorm.beta'
@@ -44,7 +41,7 @@ class Tensors:
     for known in (name, older):
       if known in self._tensors:
         return np.asarray(self._tensors[known], np.float32)
-    raise CheckpointError(f'{self.source}: there is no tensor {name} in it')
+    raise PretrainedError(f'{self.source}: there is no tensor {name} in it')
 
 
 def read_config(folder: str | pathlib.Path) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def read_vocabulary(folder: str | pathlib.Path) -> list[str]:
   try:
     return file.read_text(encoding='utf-8').removesuffix('\n').split('\n')
   except (OSError, UnicodeDecodeError) as error:
-    raise CheckpointError(f'{file}: cannot be read ({error}); {_EXPECTED}') from error
+    raise PretrainedError(f'{file}: cannot be read ({error}); {_EXPECTED}') from error
 
 
 def is_cased(folder: str | pathlib.Path) -> bool:
@@ -74,7 +71,7 @@ def read_tensors(folder: str | pathlib.Path) -> Tensors:
     folder: A folder with one or more `*.safetensors`, or else one `*.h5` of Keras.
 
   Raises:
-    CheckpointError: If there are no weights, or they cannot be read.
+    PretrainedError: If there are no weights, or they cannot be read.
   """
   place = pathlib.Path(folder)
   tensors: dict[str, np.ndarray] = {}
@@ -84,64 +81,30 @@ def read_tensors(folder: str | pathlib.Path) -> Tensors:
     for file in sorted(place.glob('*.h5')):
       tensors |= _read_h5(file)
   if not tensors:
-    raise CheckpointError(f'{place}: there are no weights here; {_EXPECTED}')
+    raise PretrainedError(f'{place}: there are no weights here; {_EXPECTED}')
   return Tensors(place, tensors)
-
-
-def write_safetensors(tensors: Mapping[str, np.ndarray]) -> bytes:
-  """Writes float32 tensors as `read_tensors` reads them."""
-  header: dict[str, Any] = {'__metadata__': {'format': 'pt'}}
-  parts, end = [], 0
-  for name, value in tensors.items():
-    part = np.ascontiguousarray(value, '<f4').tobytes()
-    header[name] = {
-      'dtype': 'F32',
-      'shape': list(value.shape),
-      'data_offsets': [end, end + len(part)],
-    }
-    parts.append(part)
-    end += len(part)
-  text = json.dumps(header).encode()
-  # Numbers begin at a multiple of eight bytes.
-  text += b' ' * (-len(text) % 8)
-  return b''.join([struct.pack('<Q', len(text)), text, *parts])
 
 
 def _read_json(file: pathlib.Path) -> dict[str, Any]:
   try:
     return dict(json.loads(file.read_text(encoding='utf-8')))
   except (OSError, ValueError, TypeError, RecursionError) as error:
-    raise CheckpointError(f'{file}: cannot be read ({error}); {_EXPECTED}') from error
+    raise PretrainedError(f'{file}: cannot be read ({error}); {_EXPECTED}') from error
 
 
 def _read_safetensors(file: pathlib.Path) -> dict[str, np.ndarray]:
-  """Reads a file of a JSON header, its length before it, and raw numbers."""
+  """Reads the floating-point tensors of a file."""
   try:
-    content = file.read_bytes()
-    (length,) = struct.unpack_from('<Q', content)
-    if length > min(_MAX_HEADER, len(content) - 8):
-      raise ValueError('the file is truncated, or no safetensors file')
-    header = json.loads(content[8 : 8 + length])
-    start = 8 + length
-    tensors = {}
-    for name, entry in header.items():
-      if name == '__metadata__' or entry['dtype'] not in _DTYPES:
-        continue
-      begin, end = entry['data_offsets']
-      if not 0 <= begin <= end <= len(content) - start:
-        raise ValueError(f'the numbers of {name!r} are outside of the file')
-      raw = content[start + begin : start + end]
-      tensors[name] = np.frombuffer(raw, _DTYPES[entry['dtype']]).reshape(
-        entry['shape']
-      )
-  except (
-    OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
-    RecursionError, struct.error,
-  ) as error:  # fmt: skip
-    raise CheckpointError(
+    with safetensors.safe_open(file, framework='numpy') as stream:
+      return {
+        name: stream.get_tensor(name)
+        for name in stream.keys()  # noqa: SIM118, no mapping.
+        if stream.get_slice(name).get_dtype() in _FLOATS
+      }
+  except (OSError, safetensors.SafetensorError) as error:
+    raise PretrainedError(
       f'{file}: cannot be read as safetensors ({error}); {_EXPECTED}'
     ) from error
-  return tensors
 
 
 def _read_h5(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -172,7 +135,7 @@ def _read_h5(file: pathlib.Path) -> dict[str, np.ndarray]:
     with h5py.File(file) as stream:
       stream.visititems(keep)
   except Exception as error:  # h5py raises all kinds for a damaged file.
-    raise CheckpointError(
+    raise PretrainedError(
       f'{file}: cannot be read as HDF5 ({error}); {_EXPECTED}'
     ) from error
   return tensors

@@ -17,7 +17,7 @@ VECTORS_FILE = 'vectors.txt'
 _EXPECTED = 'expected the model.json that a run writes beside its model.keras'
 
 
-class UsageError(ValueError):
+class ModelJsonError(ValueError):
   """A model.json that cannot be used; the message says why."""
 
 
@@ -107,7 +107,7 @@ def from_json(text: str) -> Usage:
   """Reads what `to_json` wrote.
 
   Raises:
-    UsageError: If it is something else.
+    ModelJsonError: If it is something else.
   """
   try:
     content: dict[str, Any] = dict(json.loads(text))
@@ -121,7 +121,7 @@ def from_json(text: str) -> Usage:
     _check_types(made)
     return made
   except (ValueError, KeyError, TypeError, RecursionError) as error:
-    raise UsageError(f'{error}; {_EXPECTED}') from error
+    raise ModelJsonError(f'{error}; {_EXPECTED}') from error
 
 
 def _check_types(made: Any) -> None:

@@ -1,7 +1,40 @@
-"""Differential privacy as arithmetic: plans, accounting, ledger and card.
+"""Differential privacy as arithmetic: mechanisms, accounting, ledger and card.
 
-Nothing in this package imports TensorFlow. `plans` says what a run promises,
-`calibration` does the sums, `ledger` records what was spent and `card` tells
-the reader. Aggregators are made from the same plan as the ledger's entries, so
-that the claim and the code cannot drift apart.
+Nothing in this package imports TensorFlow. Settings make a mechanism, which says what a
+run promises; `calibration` does the sums, `Ledger` records what was spent and `card`
+tells the reader. Aggregators are made from the same mechanism as the ledger's entries,
+so that the claim and the code cannot drift apart.
 """
+
+from tff_textpriv.privacy.central import CentralGaussian
+from tff_textpriv.privacy.central_settings import CentralPrivacySettings
+from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.ledger import Ledger
+from tff_textpriv.privacy.local_gaussian import LocalGaussian, LocalGaussianSettings
+from tff_textpriv.privacy.mechanism import (
+  Deployment,
+  Mechanism,
+  MechanismSettings,
+  NoMechanism,
+  NoPrivacySettings,
+)
+from tff_textpriv.privacy.own_mechanism import OwnAggregatorSettings, OwnMechanism
+from tff_textpriv.privacy.randomized_bits import LocalPrivacySettings, RandomizedBits
+
+__all__ = [
+  'CentralGaussian',
+  'CentralPrivacySettings',
+  'Deployment',
+  'Ledger',
+  'LocalGaussian',
+  'LocalGaussianSettings',
+  'LocalPrivacySettings',
+  'Mechanism',
+  'MechanismSettings',
+  'NoMechanism',
+  'NoPrivacySettings',
+  'OwnAggregatorSettings',
+  'OwnMechanism',
+  'PrivacyError',
+  'RandomizedBits',
+]

@@ -16,7 +16,8 @@ import dp_accounting
 import numpy as np
 from dp_accounting import mechanism_calibration, pld, rdp
 
-from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.errors import PrivacyError
 
 ACCOUNTANTS = ('rdp', 'pld')
 
@@ -78,7 +79,7 @@ def epsilon_of_rounds(
 ) -> float:
   """Returns the epsilon of `rounds` rounds of `mechanism` at `delta`."""
   event = dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
-  return epsilon(event, delta, mechanism.neighbouring_relation, accountant)
+  return epsilon(event, delta, mechanism.relation, accountant)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Budget:
     return f'epsilon {self.epsilon:g} at delta {self.delta:g} ({self.accountant})'
 
 
+@functools.lru_cache(maxsize=64)
 def noise_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) -> float:
   """Returns the smallest noise multiplier with which `rounds` rounds fit.
 
@@ -248,7 +250,7 @@ def _calibrate(
     mechanism, rounds = at(parameter)
     return dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
 
-  relation = at(round(low) if discrete else low)[0].neighbouring_relation
+  relation = at(round(low) if discrete else low)[0].relation
   try:
     return mechanism_calibration.calibrate_dp_mechanism(
       lambda: _EpsilonAccountant(relation, budget.accountant),

@@ -1,15 +1,9 @@
 """A privacy card as a page of Markdown."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_textpriv.privacy import central_card, local_card, local_gaussian_card
-
-_RELATIONS = {
-  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one user',
-  'REPLACE_ONE': 'replacing all the data of one user by that of another',
-}
+from tff_textpriv.privacy import mechanism
 
 
 def render(card: Mapping[str, Any]) -> str:
@@ -22,64 +16,30 @@ def render(card: Mapping[str, Any]) -> str:
     blocks.append(_bullets(card['reasons']))
   blocks += [f'> **Note.** {warning}' for warning in card['warnings']]
   blocks += ['## Who is protected, and from whom', card['threat_model']]
-  plan = card['plan']
-  if plan is not None:
-    if 'truth_table' in plan:
-      blocks += _local_blocks(plan, local_card.tables(plan, card['delta']))
-    elif 'clip_norm' in plan:
-      blocks += _local_blocks(plan, local_gaussian_card.tables(plan, card['delta']))
-    else:
-      blocks += _central_blocks(plan)
+  for block in card['blocks']:
+    if block['title']:
+      blocks.append(f'## {block["title"]}')
+    blocks.append(
+      block['text'] if 'text' in block else _table(block['header'], block['rows'])
+    )
   blocks += [
     '## Accounting',
     _table(
       ('accountant', f'epsilon at delta {card["delta"]:g}', 'note'),
       [
-        (name.upper(), figure(row['epsilon']), row['note'])
+        (name.upper(), mechanism.figure(row['epsilon']), row['note'])
         for name, row in card['accounting'].items()
       ],
     ),
   ]
   blocks += ['## Ledger', _ledger_table(card['ledger'])]
+  if card['leaves_device']:
+    blocks += ['## What leaves the device', _sent_table(card['leaves_device'])]
   blocks += ['## What the figure does not cover', _bullets(card['not_covered'])]
   if card['facts']:
     rows = [(name, str(value)) for name, value in card['facts'].items()]
     blocks += ['## About the run', _table(('fact', 'value'), rows)]
   return '\n\n'.join(blocks) + '\n'
-
-
-def _central_blocks(plan: Mapping[str, Any]) -> list[str]:
-  return [
-    f'Unit of privacy: one **{plan["unit"]}**. Two data sets are neighbours if they '
-    f'differ by {_RELATIONS[plan["neighbouring_relation"]]}.',
-    '## Mechanism',
-    plan['mechanism'],
-    _table(('setting', 'value'), central_card.settings_rows(plan)),
-    plan['sampling_note'],
-    plan['size_note'],
-    f'Noise source. {plan["noise_source_note"]}',
-  ]
-
-
-def _local_blocks(plan: Mapping[str, Any], tables: Sequence[Any]) -> list[str]:
-  blocks = [
-    f'Unit of privacy: one **{plan["unit"]}**. Any data may stand in place of any other.',
-    '## Mechanism',
-    plan['mechanism'],
-    plan['sampling_note'],
-    f'Noise source. {plan["noise_source_note"]}',
-  ]
-  for title, header, rows in tables:
-    cells = [[c if isinstance(c, str) else figure(c) for c in row] for row in rows]
-    blocks += [f'## {title}', _table(header, cells)]
-  return blocks
-
-
-def figure(epsilon: float | None) -> str:
-  """Writes an epsilon with three decimals, rounded up as a bound must be."""
-  if epsilon is None:
-    return '-'
-  return f'{math.ceil(round(epsilon * 1000, 6)) / 1000:,.3f}'
 
 
 def _ledger_table(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -89,6 +49,16 @@ def _ledger_table(entries: Sequence[Mapping[str, Any]]) -> str:
   return _table(
     ('entry', 'users', 'times', 'cost', 'what'),
     [tuple(str(entry[column]) for column in columns) for entry in entries],
+  )
+
+
+def _sent_table(sent: Sequence[Mapping[str, Any]]) -> str:
+  return _table(
+    ('what a client sends in a round', 'bytes', 'covered by the figure'),
+    [
+      (item['name'], f'{item["bytes"]:,}', 'yes' if item['covered'] else '**no**')
+      for item in sent
+    ],
   )
 
 

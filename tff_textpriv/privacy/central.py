@@ -1,40 +1,33 @@
-"""The plan of central differential privacy: one object, two readers.
+"""Central differential privacy: a trusted server adds Gaussian noise to a sum.
 
-From a `CentralDpPlan` are made both the aggregation factory (how much to clip,
-how much noise to add) and the ledger's entries (what a round costs).
+From a `CentralGaussian` are made both the aggregation (how much to clip, how much noise
+to add) and the ledger's entries (what a round costs).
 """
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any
 
-import dp_accounting
+from tff_textpriv.privacy import central_notes, ledger_entries, mechanism
+from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
+from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.errors import PrivacyError
 
-from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+if TYPE_CHECKING:
+  from tff_textpriv.privacy.ledger import Ledger
 
-
-@dataclasses.dataclass(frozen=True)
-class AdaptiveClipping:
-  """A clip norm that follows a quantile of update norms, by geometric steps.
-
-  Attributes:
-    quantile: Share of users whose updates should not be clipped.
-    learning_rate: Step on the logarithm of the clip norm.
-    count_stddev: Standard deviation of the noise on the sum of the accounted
-      cohort's bits, each +0.5 (not clipped) or -0.5 (clipped).
-  """
-
-  quantile: float
-  learning_rate: float
-  count_stddev: float
-
-  @property
-  def count_noise_multiplier(self) -> float:
-    """Count noise over the sensitivity 0.5 of a sum of +-0.5 bits."""
-    return self.count_stddev / 0.5
+_RELATIONS = {
+  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one user',
+  'REPLACE_ONE': 'replacing all the data of one user by that of another',
+}
+_SHORT_RELATIONS = {
+  'ADD_OR_REMOVE_ONE': 'a user added or removed',
+  'REPLACE_ONE': 'a user replaced by another',
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class CentralDpPlan:
+class CentralGaussian(mechanism.Mechanism):
   """Central differential privacy of users, round by round.
 
   Attributes:
@@ -53,8 +46,11 @@ class CentralDpPlan:
     noise_source: 'seeded' or 'system'.
     budget_epsilon: The run stops before the round that would exceed it.
     claim: Whether the run claims its figure; false for comparisons.
+    seed: Decides the noise, if its source is 'seeded'.
     unit: What is protected: all the data of one user.
   """
+
+  aggregator = 'dp_mean'
 
   sampling: str
   population: int
@@ -70,6 +66,7 @@ class CentralDpPlan:
   noise_source: str = 'seeded'
   budget_epsilon: float | None = None
   claim: bool = True
+  seed: int = 0
   unit: str = 'user'
 
   def __post_init__(self) -> None:
@@ -90,7 +87,7 @@ class CentralDpPlan:
         )
 
   @property
-  def mechanism(self) -> SampledGaussian:
+  def cost(self) -> SampledGaussian:
     """What one round is to an accountant, at the accounted sizes.
 
     With adaptive clipping a round releases two Gaussian sums, the update and
@@ -100,14 +97,39 @@ class CentralDpPlan:
       self.sampling, self.population, self.cohort, self.noise_multiplier
     )
 
-  @property
-  def neighbouring_relation(self) -> dp_accounting.NeighboringRelation:
-    """Add or remove a user (Poisson sampling), or replace one (fixed size)."""
-    return self.mechanism.neighbouring_relation
+  def entry(self, group: str) -> ledger_entries.Entry:
+    """See the base class."""
+    return ledger_entries.Entry(
+      ledger_entries.CENTRAL,
+      self.entry_name,
+      f'Gaussian noise on the sum over a {self.sampling} cohort of '
+      f'{self.cohort:,} of {self.population:,} users, '
+      f'noise multiplier {self.noise_multiplier:.4g}',
+      cost=self.cost,
+      group=group,
+    )
 
-  def round_event(self) -> dp_accounting.DpEvent:
-    """Returns the accounting event of one round."""
-    return self.mechanism.event()
+  def check_sampling(self, sampling: str) -> None:
+    """Refuses cohorts that are not drawn as they are accounted."""
+    if sampling != self.sampling:
+      raise PrivacyError(
+        f'cohorts are drawn by {sampling} sampling, and the privacy plan '
+        f'accounts for {self.sampling} sampling: its figure would be false'
+      )
+
+  def of_simulation(self) -> 'CentralGaussian':
+    """Returns the mechanism of the simulation: its own sizes, and the noise it adds."""
+    adaptive = self.adaptive and dataclasses.replace(
+      self.adaptive, count_stddev=self.count_stddev
+    )
+    return dataclasses.replace(
+      self,
+      population=self.simulated_population,
+      cohort=self.simulated_cohort,
+      noise_multiplier=self.noise_multiplier * self.scale,
+      adaptive=adaptive,
+      budget_epsilon=None,
+    )
 
   @property
   def update_noise_multiplier(self) -> float:
@@ -157,7 +179,7 @@ class CentralDpPlan:
     if self.noise_multiplier == 0:
       return 'no noise is added (noise multiplier 0)'
     if not self.claim:
-      return 'the run is a comparison that claims nothing (--privacy_claim=false)'
+      return mechanism.NOT_CLAIMED
     return None
 
   @property
@@ -180,3 +202,103 @@ class CentralDpPlan:
         f'scaled by {self.scale:g}, and does not itself carry the guarantee.'
       )
     return tuple(warnings)
+
+  @property
+  def summary(self) -> str:
+    """See the base class."""
+    return (
+      f'clip {self.clip:g}, noise multiplier {self.noise_multiplier:.4g}, '
+      f'{self.sampling} cohorts of {self.cohort:,} in {self.population:,} users'
+    )
+
+  @property
+  def advice_on_noise(self) -> str:
+    """See the base class."""
+    return (
+      'the noise of so small a cohort drowns what users send. More users a round, fewer '
+      'parameters or a smaller --server_learning_rate help; `python -m '
+      'tff_textpriv.tools.plan` shows what a larger cohort needs'
+    )
+
+  def headline(self, epsilon: str) -> str:
+    """See the base class."""
+    whose = ' of the accounted deployment' if self.is_scaled else ''
+    return f'({epsilon}, {self.delta:g})-differential privacy for every user{whose}'
+
+  @property
+  def promise(self) -> tuple[str, str]:
+    """See the base class."""
+    relation = _SHORT_RELATIONS[self.cost.relation.name]
+    words = f'central, {relation}'
+    explanation = (
+      f'Central: {relation} changes the probability of whatever is released by a factor '
+      'of e^epsilon at most, delta aside. The aggregator is trusted.'
+    )
+    if not self.is_scaled:
+      return words, explanation
+    return f'{words}, accounted deployment', (
+      f'{explanation} The figure is that of a deployment of the accounted size, not of '
+      'the simulation.'
+    )
+
+  @property
+  def threat_model(self) -> str:
+    """See the base class."""
+    return (
+      'Central differential privacy: a trusted aggregator sees the clipped updates, adds '
+      'the noise and keeps only the noisy result. The guarantee is against everyone who '
+      'sees what is released afterwards, every intermediate model included; it is not '
+      'against the aggregator.'
+    )
+
+  @property
+  def covered(self) -> frozenset[str]:
+    """The update and, where the clip norm is adapted, the bit by which it is."""
+    return frozenset({'update'} | ({'unclipped_half'} if self.adaptive else set()))
+
+  def largest_step(self, num_coordinates: int) -> float:
+    """See the base class."""
+    clip = self.clip if math.isfinite(self.clip) else 1.0
+    return clip / math.sqrt(num_coordinates)
+
+  def describe(self, ledger: 'Ledger') -> dict[str, Any]:
+    """See the base class."""
+    return {
+      'unit': self.unit,
+      'neighbouring_relation': self.cost.relation.name,
+      'clip': self.clip if math.isfinite(self.clip) else 'inf',
+      'noise_multiplier': self.noise_multiplier,
+      'update_noise_multiplier': self.update_noise_multiplier,
+      'count_noise_multiplier': self.adaptive and self.adaptive.count_noise_multiplier,
+      'sampling': self.sampling,
+      'accounted_population': self.population,
+      'accounted_cohort': self.cohort,
+      'simulated_population': self.simulated_population,
+      'simulated_cohort': self.simulated_cohort,
+      'noise_scale': self.scale,
+      'rounds_done': self._rounds_done(ledger),
+      'rounds_planned': self.rounds,
+      'budget_epsilon': self.budget_epsilon,
+      'noise_source': self.noise_source,
+    }
+
+  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+    """See the base class."""
+    return [
+      mechanism.paragraph(
+        f'Unit of privacy: one **{self.unit}**. Two data sets are neighbours if they '
+        f'differ by {_RELATIONS[self.cost.relation.name]}.'
+      ),
+      mechanism.paragraph(central_notes.mechanism(self), title='Mechanism'),
+      mechanism.table(
+        ('setting', 'value'), central_notes.settings(self, self._rounds_done(ledger))
+      ),
+      mechanism.paragraph(central_notes.sampling(self)),
+      mechanism.paragraph(central_notes.sizes(self)),
+      mechanism.paragraph(
+        f'Noise source. {mechanism.GAUSSIAN_SOURCES[self.noise_source]}'
+      ),
+    ]
+
+  def _rounds_done(self, ledger: 'Ledger') -> int:
+    return sum(entry.count for entry in ledger.entries if entry.cost == self.cost)

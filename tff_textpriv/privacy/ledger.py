@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tff_textpriv.privacy import calibration, ledger_entries
-from tff_textpriv.privacy.central import CentralDpPlan
+from tff_textpriv.privacy.costs import Fixed
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
-from tff_textpriv.privacy.local import LdpPlan, Reports
-from tff_textpriv.privacy.local_gaussian import LocalGaussianPlan
-from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+from tff_textpriv.privacy.mechanism import Mechanism
 
 
 @dataclasses.dataclass
@@ -25,7 +24,7 @@ class Ledger:
   Attributes:
     delta: Delta of the guarantee as a whole.
     accountant: 'rdp' or 'pld', of the headline figure.
-    entries: The record, in order of first appearance. Only the `charge_...`
+    entries: The record, in order of first appearance. Only the `charge...`
       and `note_...` methods write it.
     rounds_by_user: In how many rounds each user has sent randomized reports, by a name
       that tells nothing of the user.
@@ -44,30 +43,58 @@ class Ledger:
       raise PrivacyError(
         f'no ledger for delta {self.delta} and accountant {self.accountant!r}'
       )
-    if self._central_delta() <= 0:
+    if self._delta_left() <= 0:
       raise PrivacyError(f'the entries spend more than the delta {self.delta:g}')
 
-  def charge_round(
-    self, plan: CentralDpPlan, name: str = 'training rounds', group: str = ''
+  @classmethod
+  def of(cls, mechanism: Mechanism) -> 'Ledger':
+    """Opens the ledger of a run under a mechanism."""
+    return cls(mechanism.delta, mechanism.accountant)
+
+  def charge(
+    self, mechanism: Mechanism, users: Iterable[str] = (), group: str = ''
   ) -> None:
-    """Records one more round of `plan`.
+    """Records one more round of a mechanism.
+
+    Where a round costs only those who take part, the figure is that of the user who took
+    part most often. Which users take part is then known to whoever collects the reports,
+    so that it does not help that cohorts are drawn at random.
 
     Args:
-      plan: What was done.
-      name: A short name.
-      group: The users from whom the cohorts are drawn; see `Entry`.
+      mechanism: What was done.
+      users: Who took part, each once, by names that a checkpoint may hold.
+      group: The users from whom they are drawn; see `Entry`.
 
     Raises:
-      PrivacyError: The round would exceed the plan's budget, its delta is not
-        the ledger's, or its neighbouring relation is not that of earlier rounds.
+      PrivacyError: The round would exceed the mechanism's budget, its delta is not the
+        ledger's, or it cannot be composed with what was charged before.
     """
-    if self.would_exceed(plan, group):
+    entry = self._checked_entry(mechanism, group)
+    if self.would_exceed(mechanism, group):
       raise PrivacyError(
-        f'one more round would exceed the budget of epsilon {plan.budget_epsilon:g}'
+        'one more round would exceed the budget of epsilon '
+        f'{mechanism.budget_epsilon:g}'
       )
-    if plan.no_guarantee_reason is not None:
-      self.note_no_guarantee(name, plan.no_guarantee_reason)
-    self._add(self._round_entry(plan, name, group))
+    charged = [other for other in self.entries if other.by_user]
+    if (
+      entry is not None
+      and mechanism.by_user
+      and any(dataclasses.replace(other, count=1) != entry for other in charged)
+    ):
+      raise PrivacyError('reports of two plans cannot be charged together')
+    if mechanism.no_guarantee_reason is not None:
+      self.note_no_guarantee(mechanism.entry_name, mechanism.no_guarantee_reason)
+    if entry is None:
+      return
+    if not mechanism.by_user:
+      self._add(entry)
+      return
+    for user in users:
+      self.rounds_by_user[user] = self.rounds_by_user.get(user, 0) + 1
+    most = max(self.rounds_by_user.values(), default=0)
+    # Where the user with most rounds took no part again, the entry stays as it is.
+    if most > sum(other.count for other in charged):
+      self._add(entry)
 
   def charge_local(
     self,
@@ -77,7 +104,7 @@ class Ledger:
     delta: float = 0.0,
     group: str = '',
   ) -> None:
-    """Records a report that each user randomized on the device.
+    """Records a report that each user randomized on the device, once.
 
     It adds to the rest by basic composition: epsilons and deltas are summed. A
     local guarantee is about what a user reports; that there is a report is not
@@ -93,63 +120,13 @@ class Ledger:
     Raises:
       PrivacyError: The cost is not a number, or leaves no delta for the rest.
     """
-    if not 0 <= epsilon < math.inf:
-      raise PrivacyError(f'{name}: epsilon {epsilon} is not a number >= 0')
-    if not 0 <= delta < self._central_delta():
+    if not delta < self._delta_left():
       raise PrivacyError(
-        f'{name}: delta {delta:g} is not below the {self._central_delta():g} that '
+        f'{name}: delta {delta:g} is not below the {self._delta_left():g} that '
         "is left of the ledger's delta"
       )
-    self._add(
-      Entry(
-        ledger_entries.LOCAL,
-        name,
-        description,
-        epsilon=epsilon,
-        delta=delta,
-        group=group,
-      )
-    )
-
-  def charge_reports(
-    self,
-    plan: LdpPlan | LocalGaussianPlan,
-    users: Iterable[str],
-    name: str = 'training reports',
-    group: str = '',
-  ) -> None:
-    """Records one more round in which users sent what they had randomized.
-
-    Bits are composed exactly, Gaussian noise by the accountant, user by user; the
-    figure is that of the user who took part most often. Which users take part is known
-    to whoever collects the reports, so that it does not help that cohorts are drawn at
-    random.
-
-    Args:
-      plan: What was done.
-      users: Who took part, each once, by names that a checkpoint may hold.
-      name: A short name.
-      group: The users from whom they are drawn; see `Entry`.
-
-    Raises:
-      PrivacyError: The plan's delta is not the ledger's, or reports of another plan
-        have been charged before.
-    """
-    self._check_delta(plan.delta)
-    if plan.no_guarantee_reason is not None:
-      self.note_no_guarantee(name, plan.no_guarantee_reason)
-    entry = ledger_entries.of_report(plan, name, group)
-    if entry is None:
-      return
-    charged = [other for other in self.entries if other.is_by_user]
-    if any(dataclasses.replace(other, count=1) != entry for other in charged):
-      raise PrivacyError('reports of two plans cannot be charged together')
-    for user in users:
-      self.rounds_by_user[user] = self.rounds_by_user.get(user, 0) + 1
-    most = max(self.rounds_by_user.values(), default=0)
-    # Where the user with most rounds took no part again, the entry stays as it is.
-    if most > sum(other.count for other in charged):
-      self._add(entry)
+    cost = Fixed(epsilon, delta)
+    self._add(Entry(ledger_entries.LOCAL, name, description, cost=cost, group=group))
 
   def charge_post_processing(self, name: str, description: str) -> None:
     """Records work on what was already released, which costs nothing."""
@@ -188,48 +165,49 @@ class Ledger:
     if self.no_guarantee_reasons:
       return math.inf
     return ledger_entries.spent(
-      self.entries, self._central_delta(), accountant or self.accountant
+      self.entries, self._delta_left(), accountant or self.accountant
     )
 
-  def epsilon_after_next_round(self, plan: CentralDpPlan, group: str = '') -> float:
-    """Returns what `epsilon` would be after one more round of `plan`."""
-    if self.no_guarantee_reasons or plan.no_guarantee_reason is not None:
+  def epsilon_after_next_round(self, mechanism: Mechanism, group: str = '') -> float:
+    """Returns what `epsilon` would be after one more round that everybody pays for."""
+    entry = self._checked_entry(mechanism, group)
+    if self.no_guarantee_reasons or mechanism.no_guarantee_reason or entry is None:
       return math.inf
-    entry = self._round_entry(plan, '', group)
     return ledger_entries.spent(
-      (*self.entries, entry), self._central_delta(), self.accountant
+      (*self.entries, entry), self._delta_left(), self.accountant
     )
 
-  def would_exceed(self, plan: CentralDpPlan, group: str = '') -> bool:
-    """Tells whether one more round of `plan` would exceed its budget.
+  def would_exceed(self, mechanism: Mechanism, group: str = '') -> bool:
+    """Tells whether one more round of a mechanism would exceed its budget.
 
-    The budget is that of the rounds. What users report under local differential
-    privacy has a budget of its own, and `epsilon` adds the two.
+    The budget is that of rounds of its kind. What users report besides has a budget of
+    its own, and `epsilon` adds the two.
 
     The budget binds the mechanism even where nothing is claimed, so that a
     comparison runs as long as what it is compared with. As cost grows with
     rounds, the last round that fits is searched once and remembered.
     """
-    if plan.budget_epsilon is None:
+    entry = self._checked_entry(mechanism, group)
+    budget = mechanism.budget_epsilon
+    if budget is None or entry is None:
       return False
-    entry = self._round_entry(plan, '', group)
     theirs = [
-      e
-      for e in self.entries
-      if e.kind == ledger_entries.CENTRAL and e.group in ('', group)
+      e for e in self.entries if e.kind == entry.kind and e.group in ('', group)
     ]
-    rounds = [e.count for e in theirs if e.mechanism == plan.mechanism]
-    others = tuple(e for e in theirs if e.mechanism != plan.mechanism)
+    rounds = [e.count for e in theirs if e.cost == entry.cost]
+    others = tuple(e for e in theirs if e.cost != entry.cost)
     wanted = sum(rounds) + 1
-    key = (plan.mechanism, plan.budget_epsilon, others)
+    key = (entry.cost, budget, others)
     fits, exceeds = self._known.get(key, (0, math.inf))
     while fits < wanted < exceeds:
       probe = (
-        max(wanted, plan.rounds) if exceeds == math.inf else int(fits + exceeds) // 2
+        max(wanted, mechanism.rounds)
+        if exceeds == math.inf
+        else int(fits + exceeds) // 2
       )
       trial = (*others, dataclasses.replace(entry, count=probe))
-      cost = ledger_entries.spent(trial, self._central_delta(), self.accountant)
-      if cost > plan.budget_epsilon:
+      cost = ledger_entries.spent(trial, self._delta_left(), self.accountant)
+      if cost > budget:
         exceeds = probe
       else:
         fits = probe
@@ -242,7 +220,7 @@ class Ledger:
       {
         'delta': self.delta,
         'accountant': self.accountant,
-        'entries': [dataclasses.asdict(entry) for entry in self.entries],
+        'entries': [entry.to_json() for entry in self.entries],
         'rounds_by_user': self.rounds_by_user,
       }
     )
@@ -256,45 +234,39 @@ class Ledger:
     """
     try:
       fields = json.loads(text)
-      entries = []
-      for entry in fields.pop('entries'):
-        mechanism, reports = entry.pop('mechanism'), entry.pop('reports', None)
-        entries.append(
-          Entry(
-            mechanism=mechanism and SampledGaussian(**mechanism),
-            reports=reports and Reports(**reports),
-            **entry,
-          )
-        )
-      return cls(entries=tuple(entries), **fields)
+      entries = tuple(Entry.from_json(entry) for entry in fields.pop('entries'))
+      return cls(entries=entries, **fields)
+    except PrivacyError:
+      raise
     except (
       ValueError, AttributeError, KeyError, TypeError, RecursionError
     ) as error:  # fmt: skip
-      if isinstance(error, PrivacyError):
-        raise
       raise PrivacyError(f'not a privacy ledger: {error!r}') from error
 
-  def _round_entry(self, plan: CentralDpPlan, name: str, group: str) -> Entry:
-    """Returns the entry of one round of `plan`, checked against the ledger."""
-    self._check_delta(plan.delta)
-    for entry in self.entries:
-      if (
-        entry.mechanism is not None
-        and entry.mechanism.neighbouring_relation != plan.neighbouring_relation
-      ):
+  def _checked_entry(self, mechanism: Mechanism, group: str) -> Entry | None:
+    """Returns the entry of one round, checked against the ledger."""
+    entry = mechanism.entry(group)
+    if entry is None:
+      if mechanism.no_guarantee_reason is None:
         raise PrivacyError(
-          f'rounds with {plan.sampling} cohorts cannot be composed with earlier '
-          f'{entry.mechanism.sampling} ones: {plan.neighbouring_relation.name} and '
-          f'{entry.mechanism.neighbouring_relation.name} are different promises'
+          f'{type(mechanism).__name__} promises something, and no round costs anything'
         )
-    return ledger_entries.of_round(plan, name, group)
-
-  def _check_delta(self, delta: float) -> None:
-    if delta != self.delta:
+      return None
+    if mechanism.delta != self.delta:
       raise PrivacyError(
-        f'a plan for delta {delta:g} cannot be charged to a ledger for delta '
+        f'a plan for delta {mechanism.delta:g} cannot be charged to a ledger for delta '
         f'{self.delta:g}'
       )
+    relation = entry.relation
+    for other in self.entries:
+      before = other.relation
+      if relation is not None and before is not None and before != relation:
+        raise PrivacyError(
+          f'{entry.description}: cannot be composed with earlier rounds '
+          f'({other.description}): {relation.name} and {before.name} are different '
+          'promises'
+        )
+    return entry
 
   def _add(self, new: Entry) -> None:
     """Adds an entry, or to the count of the entry that is just like it."""
@@ -305,6 +277,6 @@ class Ledger:
         return
     self.entries += (new,)
 
-  def _central_delta(self) -> float:
-    """Returns what local entries leave of delta."""
-    return self.delta - sum(entry.count * entry.delta for entry in self.entries)
+  def _delta_left(self) -> float:
+    """Returns what fixed costs leave of delta."""
+    return self.delta - sum(entry.own_delta for entry in self.entries)

@@ -1,21 +1,20 @@
 """What a ledger is made of: things that were released, and what they cost together."""
 
 import dataclasses
-import math
+from collections.abc import Mapping
+from typing import Any
 
 import dp_accounting
 
 from tff_textpriv.privacy import calibration
-from tff_textpriv.privacy.central import CentralDpPlan
-from tff_textpriv.privacy.local import LdpPlan, Reports
-from tff_textpriv.privacy.local_gaussian import LocalGaussianPlan
-from tff_textpriv.privacy.mechanism import PrivacyError, SampledGaussian
+from tff_textpriv.privacy.costs import ADD_OR_REMOVE_ONE, Cost
+from tff_textpriv.privacy.errors import PrivacyError
 
 CENTRAL = 'central'
 LOCAL = 'local'
 POST_PROCESSING = 'post_processing'
 NO_GUARANTEE = 'no_guarantee'
-_KINDS = (CENTRAL, LOCAL, POST_PROCESSING, NO_GUARANTEE)
+_HAS_COST = {CENTRAL: True, LOCAL: True, POST_PROCESSING: False, NO_GUARANTEE: False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,94 +22,77 @@ class Entry:
   """Something that was released, `count` times.
 
   Attributes:
-    kind: 'central' (rounds of `mechanism`), 'local' (reports that users
-      randomized themselves), 'post_processing' (costs nothing) or 'no_guarantee'.
+    kind: 'central' (a trusted server added noise), 'local' (users randomized their
+      reports), 'post_processing' (costs nothing) or 'no_guarantee'.
     name: A short name, such as 'training rounds'.
     description: A sentence about it.
     count: How many times it happened.
-    mechanism: The mechanism of a central entry, or of a local one whose rounds are
-      composed by the accountant; `count` is then as for `reports`.
-    epsilon: Cost per time of a local entry that is added to the rest.
-    delta: Delta per time of a local entry.
-    reports: The randomized bits of a local entry that is composed; `count` is then the
-      number of rounds of the user who took part most often.
+    cost: What it costs each time.
     group: Which users it was about; empty for all. Users belong to one group at
       most, so that groups do not add up: the ledger's figure is that of the group
       that spent most.
+    by_user: Whether `count` is the number of rounds of the user who took part most
+      often, instead of the number of all rounds.
   """
 
   kind: str
   name: str
   description: str
   count: int = 1
-  mechanism: SampledGaussian | None = None
-  epsilon: float = 0.0
-  delta: float = 0.0
-  reports: Reports | None = None
+  cost: Cost | None = None
   group: str = ''
+  by_user: bool = False
 
   def __post_init__(self) -> None:
-    has_mechanism = self.mechanism is not None
-    allowed = {CENTRAL: has_mechanism, LOCAL: not (has_mechanism and self.reports)}
-    numbers = (self.count, self.epsilon, self.delta)
     if (
-      self.kind not in _KINDS
-      or not allowed.get(self.kind, not has_mechanism)
+      _HAS_COST.get(self.kind) is not (self.cost is not None)
       or not isinstance(self.count, int)
-      or not all(isinstance(n, int | float) and 0 <= n < math.inf for n in numbers)
+      or self.count < 0
     ):
       raise PrivacyError(f'not a ledger entry: {self}')
 
   @property
-  def is_by_user(self) -> bool:
-    """Whether it counts the rounds of the user who took part most often."""
-    return self.kind == LOCAL and (self.reports or self.mechanism) is not None
+  def own_delta(self) -> float:
+    """What it takes of the ledger's delta."""
+    return 0.0 if self.cost is None else self.count * self.cost.own_delta
+
+  @property
+  def relation(self) -> dp_accounting.NeighboringRelation | None:
+    """Which data sets are neighbours, where the cost depends on it."""
+    return None if self.cost is None else self.cost.relation
+
+  def to_json(self) -> dict[str, Any]:
+    """Returns the entry as JSON values."""
+    fields = {field.name: getattr(self, field.name) for field in _FIELDS}
+    return {**fields, 'cost': self.cost and self.cost.to_json()}
+
+  @classmethod
+  def from_json(cls, fields: Mapping[str, Any]) -> 'Entry':
+    """Reads what `to_json` wrote."""
+    cost = fields['cost']
+    return cls(**{**fields, 'cost': None if cost is None else Cost.from_json(cost)})
 
 
+_FIELDS = dataclasses.fields(Entry)
 Entries = tuple[Entry, ...]
-
-
-def of_round(plan: CentralDpPlan, name: str, group: str) -> Entry:
-  """Returns the entry of one round of `plan`."""
-  description = (
-    f'Gaussian noise on the sum over a {plan.sampling} cohort of '
-    f'{plan.cohort:,} of {plan.population:,} users, '
-    f'noise multiplier {plan.noise_multiplier:.4g}'
-  )
-  return Entry(CENTRAL, name, description, mechanism=plan.mechanism, group=group)
-
-
-def of_report(plan: LdpPlan | LocalGaussianPlan, name: str, group: str) -> Entry | None:
-  """Returns the entry of one report; `None` if it has no mechanism to account."""
-  if isinstance(plan, LocalGaussianPlan):
-    if plan.mechanism.noise_multiplier == 0:
-      return None
-    return Entry(
-      LOCAL, name, plan.report_description, mechanism=plan.mechanism, group=group
-    )
-  description = (
-    f'{plan.num_reported:,} of {plan.num_coordinates:,} coordinates, one bit each of '
-    f'local epsilon {plan.epsilon:g}; times: rounds of the user with most rounds'
-  )
-  return Entry(LOCAL, name, description, reports=plan.reports, group=group)
 
 
 def composition(
   entries: Entries,
 ) -> tuple[dp_accounting.DpEvent, dp_accounting.NeighboringRelation]:
-  """Returns the event of all central entries and their neighbouring relation."""
-  rounds: dict[SampledGaussian, int] = {}
+  """Returns the event of all that an accountant composes, and its relation."""
+  counts: dict[Cost, int] = {}
   for entry in entries:
-    if entry.mechanism is not None:
-      rounds[entry.mechanism] = rounds.get(entry.mechanism, 0) + entry.count
+    if entry.cost is not None and entry.cost.event() is not None:
+      counts[entry.cost] = counts.get(entry.cost, 0) + entry.count
   parts = tuple(
-    dp_accounting.SelfComposedDpEvent(mechanism.event(), count)
-    for mechanism, count in rounds.items()
+    dp_accounting.SelfComposedDpEvent(cost.event(), count)
+    for cost, count in counts.items()
   )
-  relations = [mechanism.neighbouring_relation for mechanism in rounds]
+  relations = [cost.relation for cost in counts if cost.relation is not None]
   return (
     dp_accounting.ComposedDpEvent(parts),
-    relations[0] if relations else dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    relations[0] if relations else ADD_OR_REMOVE_ONE,
   )
 
 
@@ -119,7 +101,7 @@ def spent(entries: Entries, delta: float, accountant: str) -> float:
 
   Args:
     entries: What was released.
-    delta: Delta of what is composed; that of other local entries is theirs.
+    delta: Delta of what is composed; that of fixed costs is theirs.
     accountant: 'rdp' or 'pld'.
 
   Raises:
@@ -136,13 +118,13 @@ def spent(entries: Entries, delta: float, accountant: str) -> float:
 
 def _spent_on(entries: Entries, delta: float, accountant: str) -> float:
   """Returns the epsilon of entries that are all about the same users."""
-  bits = [(entry.reports, entry.count) for entry in entries if entry.reports]
-  has_central = any(entry.mechanism is not None for entry in entries)
+  costs = [(entry.cost, entry.count) for entry in entries if entry.cost is not None]
+  accounted = any(cost.event() is not None for cost, _ in costs)
+  own = [(cost, count) for cost, count in costs if cost.event() is None]
   # What is composed with a delta of its own gets an equal share of it.
-  share = delta / max(1, len(bits) + has_central)
+  parts = sum(cost.shares_delta for cost, _ in own) + accounted
+  share = delta / max(1, parts)
   event, relation = composition(entries)
-  return (
-    calibration.epsilon(event, share, relation, accountant)
-    + sum(reports.composed_epsilon(rounds, share) for reports, rounds in bits)
-    + sum(entry.count * entry.epsilon for entry in entries)
+  return calibration.epsilon(event, share, relation, accountant) + sum(
+    cost.epsilon(count, share) for cost, count in own
   )

@@ -8,15 +8,22 @@ all rounds of the run, is what is accounted for; no amplification by sampling is
 
 import dataclasses
 import math
+from typing import TYPE_CHECKING, Any
 
-from tff_textpriv.privacy import calibration
-from tff_textpriv.privacy.mechanism import SampledGaussian
-from tff_textpriv.settings import Settings, setting
+from tff_textpriv.privacy import calibration, ledger_entries, mechanism
+from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.settings import setting
+
+if TYPE_CHECKING:
+  from tff_textpriv.privacy.ledger import Ledger
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalGaussianSettings(Settings):
+class LocalGaussianSettings(mechanism.MechanismSettings):
   """Flags of the noise that clients add to what they send."""
+
+  randomizes_on_device = True
+  promise = 'noise on the device; local differential privacy with --clip_norm only'
 
   noise_magnitude: float = setting(
     0.0,
@@ -24,6 +31,7 @@ class LocalGaussianSettings(Settings):
     'before it sends them (beta of Eq. 11).',
     low=0,
     high=1,
+    key='noise that clients add',
   )
   noise_stddev: float = setting(
     1.0, 'Standard deviation of that noise (sigma of Eq. 11).', above=0, below=math.inf
@@ -55,20 +63,30 @@ class LocalGaussianSettings(Settings):
     'the same mechanism without claiming anything.',
   )
 
-  def plan(self) -> 'LocalGaussianPlan':
-    """Makes the plan that the flags ask for."""
-    return LocalGaussianPlan(
+  @property
+  def claims(self) -> bool:
+    """See the base class: noise without a clip norm claims nothing."""
+    return self._mechanism(1, 1).no_guarantee_reason is None
+
+  def mechanism(self, deployment: mechanism.Deployment) -> 'LocalGaussian':
+    """Makes the mechanism; see the base class."""
+    return self._mechanism(deployment.rounds, deployment.population)
+
+  def _mechanism(self, rounds: int, population: int) -> 'LocalGaussian':
+    return LocalGaussian(
       clip_norm=self.clip_norm,
       stddev=self.noise_magnitude * self.noise_stddev,
       delta=self.delta,
       accountant=self.accountant,
       noise_source=self.noise_source,
       claim=self.privacy_claim,
+      rounds=rounds,
+      population=population,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalGaussianPlan:
+class LocalGaussian(mechanism.Mechanism):
   """What a client does to its update, and what a round of it costs.
 
   Attributes:
@@ -81,16 +99,24 @@ class LocalGaussianPlan:
     unit: What is protected: all the data of one user.
   """
 
+  aggregator = 'local_gaussian'
+  randomizes_on_device = True
+  by_user = True
+  entry_name = 'training reports'
+
   clip_norm: float | None
   stddev: float
   delta: float
   accountant: str = 'rdp'
   noise_source: str = 'seeded'
   claim: bool = True
+  budget_epsilon: float | None = None
+  rounds: int = 1
+  population: int = 1
   unit: str = 'user'
 
   @property
-  def mechanism(self) -> SampledGaussian:
+  def cost(self) -> SampledGaussian:
     """What one round is to an accountant: noise for one user, who takes part for sure.
 
     Any update may stand in place of any other, so that what is sent can move by two
@@ -100,20 +126,19 @@ class LocalGaussianPlan:
       return SampledGaussian('poisson', 1, 1, 0.0)
     return SampledGaussian('poisson', 1, 1, self.stddev / (2 * self.clip_norm))
 
-  @property
-  def report_description(self) -> str:
-    """What a user sends in a round, for the ledger."""
-    return (
+  def entry(self, group: str) -> ledger_entries.Entry | None:
+    """See the base class: without a clip norm or noise there is nothing to account."""
+    if self.cost.noise_multiplier == 0:
+      return None
+    return ledger_entries.Entry(
+      ledger_entries.LOCAL,
+      self.entry_name,
       f'an update clipped to {self.clip_norm:g} with Gaussian noise of standard '
-      f'deviation {self.stddev:g}; times: rounds of the user with most rounds'
+      f'deviation {self.stddev:g}; times: rounds of the user with most rounds',
+      cost=self.cost,
+      group=group,
+      by_user=True,
     )
-
-  @property
-  def warnings(self) -> tuple[str, ...]:
-    """What the person who starts the run should be told about its promise."""
-    if self.no_guarantee_reason is None:
-      return ()
-    return (f'No formal privacy guarantee: {self.no_guarantee_reason}.',)
 
   @property
   def no_guarantee_reason(self) -> str | None:
@@ -125,6 +150,110 @@ class LocalGaussianPlan:
         'clients add noise to updates that are not clipped, so that one user’s text '
         'can move them by any amount; --clip_norm gives the noise a meaning'
       )
-    if not self.claim:
-      return 'the run is a comparison that claims nothing (--privacy_claim=false)'
-    return None
+    return None if self.claim else mechanism.NOT_CLAIMED
+
+  @property
+  def summary(self) -> str:
+    """See the base class."""
+    clip = 'not clipped' if self.clip_norm is None else f'clip {self.clip_norm:g}'
+    return f'local, {clip}, noise of standard deviation {self.stddev:g}'
+
+  def headline(self, epsilon: str) -> str:
+    """See the base class."""
+    return (
+      f'({epsilon}, {self.delta:g})-local differential privacy for everything that a '
+      'user sends in the run'
+    )
+
+  @property
+  def promise(self) -> tuple[str, str]:
+    """See the base class."""
+    return mechanism.LOCAL_PROMISE
+
+  @property
+  def threat_model(self) -> str:
+    """See the base class."""
+    if self.no_guarantee_reason is not None:
+      return (
+        'None: what users send is not protected by a mechanism with a formal guarantee.'
+      )
+    return (
+      'Local differential privacy: users clip and noise an update before they send it, '
+      'so that the guarantee also holds against whoever collects the updates. It is '
+      'about what a user sends; that the user takes part, and when, is not hidden.'
+    )
+
+  @property
+  def covered(self) -> frozenset[str]:
+    """The noisy update, and the attention's sums, which are made of it alone."""
+    return frozenset() if self.clip_norm is None else frozenset({'update'})
+
+  def largest_step(self, num_coordinates: int) -> float:
+    """See the base class."""
+    return (self.clip_norm or 1.0) / math.sqrt(num_coordinates)
+
+  def describe(self, ledger: 'Ledger') -> dict[str, Any]:
+    """See the base class."""
+    rounds = list(ledger.rounds_by_user.values())
+    promises = self.no_guarantee_reason is None
+    return {
+      'unit': self.unit,
+      'clip_norm': self.clip_norm,
+      'noise_stddev': self.stddev,
+      'sensitivity': None if self.clip_norm is None else 2 * self.clip_norm,
+      'users_who_took_part': len(rounds),
+      'by_user': [
+        {
+          'rounds': name,
+          'epsilon': calibration.epsilon_of_rounds(
+            self.cost, count, self.delta, self.accountant
+          ),
+        }
+        for name, count in mechanism.by_user_rows(rounds if promises else []).items()
+      ],
+      'noise_source': self.noise_source,
+    }
+
+  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+    """See the base class."""
+    numbers = self.describe(ledger)
+    blocks = [
+      mechanism.paragraph(
+        f'Unit of privacy: one **{self.unit}**. Any data may stand in place of any '
+        'other.'
+      ),
+      mechanism.paragraph(self._mechanism_note(), title='Mechanism'),
+      mechanism.paragraph(
+        'Rounds. The figure is that of the user who took part most often. Who takes part '
+        'is known to whoever collects the updates, so that drawing cohorts at random '
+        'amplifies nothing.'
+      ),
+      mechanism.paragraph(
+        f'Noise source. {mechanism.GAUSSIAN_SOURCES[self.noise_source]}'
+      ),
+    ]
+    if numbers['by_user']:
+      blocks.append(
+        mechanism.table(
+          ('rounds', f'epsilon at delta {self.delta:g}'),
+          [
+            (row['rounds'], mechanism.figure(row['epsilon']))
+            for row in numbers['by_user']
+          ],
+          title=f'User by user ({numbers["users_who_took_part"]:,} took part)',
+        )
+      )
+    return blocks
+
+  def _mechanism_note(self) -> str:
+    noise = f'Gaussian noise of standard deviation {self.stddev:g} on each coordinate'
+    if self.stddev == 0:
+      noise = 'no noise'
+    if self.clip_norm is None:
+      return f'A user sends the update as it is, with {noise}.'
+    return (
+      f'A user clips the update to an L2 norm of {self.clip_norm:g} and sends it with '
+      f'{noise}. One user’s update stands at most {2 * self.clip_norm:g} away from any '
+      'other’s, which is the sensitivity of what is sent. An update that is not finite is '
+      'replaced by zeros before the noise.'
+    )

@@ -1,78 +1,341 @@
-"""The one central mechanism: Gaussian noise on the sum over sampled users.
+"""The mechanism: one object that everything which a promise rests on is asked of.
 
-Everything that an accountant has to know about a round of training is in
-`SampledGaussian`; clip norms, learning rates and simulated sizes are not.
+The process asks it for the aggregation, the runner who may take part and what a round
+costs, the card what to say, the audit what a worst-case client would send. Nobody
+outside of this folder, and of the mechanism's own aggregator, asks which mechanism it is.
+
+To add one, derive `Mechanism` and `MechanismSettings` in a module of this folder, and
+write its aggregator in a module of `aggregators`. What a mechanism does not say is
+answered by the base class, on the safe side: nothing is claimed, nothing is covered.
 """
 
 import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import dp_accounting
+from tff_textpriv.privacy import planning
+from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.ledger_entries import Entry
+from tff_textpriv.settings import Settings
 
-ADD_OR_REMOVE_ONE = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
-SAMPLINGS = ('poisson', 'fixed')
+if TYPE_CHECKING:
+  from tff_textpriv.privacy.ledger import Ledger
 
+# A part of a card's page: a title, perhaps empty, and a text or else a table.
+Block = dict[str, Any]
 
-class PrivacyError(ValueError):
-  """A privacy claim that would not hold, or that cannot be computed."""
+# What a ledger without a guarantee is opened with; no figure comes of it.
+_NOMINAL_DELTA = 1e-6
+# What the card says of the generators of Gaussian noise.
+GAUSSIAN_SOURCES = {
+  'seeded': (
+    'Seeded: the noise follows from the seed of the run and can be reproduced. Whoever '
+    'knows the seed can subtract it, so this is for experiments only.'
+  ),
+  'system': (
+    'System: the generator is seeded by the operating system and cannot be reproduced. '
+    'It draws floating-point numbers, whose rounding the guarantee does not cover.'
+  ),
+}
+NOT_CLAIMED = 'the run is a comparison that claims nothing (--privacy_claim=false)'
 
 
 @dataclasses.dataclass(frozen=True)
-class SampledGaussian:
-  """Noise on the sum of the clipped updates of a random cohort of users.
+class Deployment:
+  """What a mechanism has to know of the run that it is for.
 
   Attributes:
-    sampling: 'poisson' (each user joins independently with probability
-      `cohort / population`) or 'fixed' (a uniform subset of exactly `cohort`).
-    population: Number of users that may be sampled.
-    cohort: Expected (Poisson) or exact (fixed) number of users in a round.
-    noise_multiplier: Standard deviation of the noise over the clip norm.
+    sampling: How cohorts are drawn: 'poisson' or 'fixed'.
+    population: Users who may be drawn.
+    cohort: (Expected) users per round.
+    rounds: Number of rounds the run is going to make.
+    seed: The run's seed.
+    num_coordinates: The number of coordinates of an update: the size of what is shared;
+      `None` if it is not known yet.
+    client_step: The step size of clients, if they have one.
+    parts: Into how many groups the users of a deployment are dealt, of which this run's
+      are one.
   """
 
   sampling: str
   population: int
   cohort: int
-  noise_multiplier: float
+  rounds: int
+  seed: int = 0
+  num_coordinates: int | None = None
+  client_step: float | None = None
+  parts: int = 1
 
-  def __post_init__(self) -> None:
-    if self.sampling not in SAMPLINGS:
-      raise PrivacyError(
-        f'sampling {self.sampling!r} has no accounting; use one of '
-        f'{", ".join(SAMPLINGS)}'
-      )
-    if not 1 <= self.cohort <= self.population:
-      raise PrivacyError(
-        f'a cohort of {self.cohort} cannot be drawn from {self.population} users'
-      )
-    if not 0 <= self.noise_multiplier < float('inf'):
-      raise PrivacyError(
-        f'a noise multiplier of {self.noise_multiplier} is not a number >= 0'
-      )
+
+class Mechanism:
+  """Everything that a promise rests on.
+
+  Attributes:
+    aggregator: The module of `aggregators` that does what the mechanism says.
+    randomizes_on_device: Whether clients draw random numbers of their own.
+    by_user: Whether a round costs only those who take part in it.
+    entry_name: What the ledger calls a round.
+    accountants: Those that can tell its figure.
+    delta: Delta of the guarantee.
+    accountant: The one of the headline figure.
+    budget_epsilon: The run stops before the round that would exceed it.
+    rounds: Planned number of rounds.
+    population: Users who may be drawn.
+    unit: What is protected: all the data of one user.
+  """
+
+  aggregator: ClassVar[str] = ''
+  randomizes_on_device: ClassVar[bool] = False
+  by_user: ClassVar[bool] = False
+  entry_name: ClassVar[str] = 'training rounds'
+  accountants: ClassVar[tuple[str, ...]] = ('rdp', 'pld')
+  # No values here: a dataclass would take them for the defaults of its fields.
+  delta: float
+  accountant: str
+  budget_epsilon: float | None
+  rounds: int
+  population: int
+  unit: str
+
+  # What is promised.
 
   @property
-  def neighbouring_relation(self) -> dp_accounting.NeighboringRelation:
-    """The change of the data under which the accounting of the sampling holds."""
-    return ADD_OR_REMOVE_ONE if self.sampling == 'poisson' else REPLACE_ONE
+  def no_guarantee_reason(self) -> str | None:
+    """Why nothing is promised, or `None` if something is."""
+    return f'{type(self).__name__} makes no claim'
 
-  def event(self) -> dp_accounting.DpEvent:
-    """Returns the accounting event of one round.
+  @property
+  def warnings(self) -> tuple[str, ...]:
+    """What the person who starts the run should be told about its promise."""
+    if self.no_guarantee_reason is None:
+      return ()
+    return (f'No formal privacy guarantee: {self.no_guarantee_reason}.',)
 
-    Adding or removing a user moves the sum by at most one clip norm. Replacing
-    a user moves it by up to two, one away and one back, so that the noise is
-    worth only half its multiplier when the cohort's size is fixed.
+  def entry(self, group: str) -> Entry | None:
+    """Returns what the ledger enters for one round; `None` if that is nothing.
+
+    Args:
+      group: The users from whom the cohorts are drawn; see `Entry`.
     """
-    if self.noise_multiplier == 0:
-      return dp_accounting.NonPrivateDpEvent()
-    if self.sampling == 'poisson':
-      gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
-      if self.cohort == self.population:
-        return gaussian
-      return dp_accounting.PoissonSampledDpEvent(
-        self.cohort / self.population, gaussian
+    raise PrivacyError(f'{type(self).__name__} does not say what a round costs')
+
+  def check_sampling(self, sampling: str) -> None:
+    """Raises `PrivacyError` if cohorts drawn in this way would make the figure false.
+
+    What each user pays for does not depend on it; whoever else promises something must
+    say for which cohorts.
+    """
+    if self.no_guarantee_reason is None and not self.by_user:
+      raise PrivacyError(
+        f'{type(self).__name__} does not say whether its figure holds for {sampling} '
+        'cohorts'
       )
-    gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier / 2)
-    if self.cohort == self.population:
-      return gaussian
-    return dp_accounting.SampledWithoutReplacementDpEvent(
-      self.population, self.cohort, gaussian
+
+  def of_simulation(self) -> 'Mechanism':
+    """Returns the mechanism of the simulation itself, where it stands for another run."""
+    return self
+
+  @property
+  def is_scaled(self) -> bool:
+    """Whether the figure is that of another deployment than the simulation."""
+    return False
+
+  # What is said.
+
+  @property
+  def summary(self) -> str:
+    """What it does, in a few words."""
+    return 'no formal guarantee'
+
+  @property
+  def advice_on_noise(self) -> str:
+    """Says what to do about a model that has learnt nothing."""
+    return 'try smaller learning rates'
+
+  def headline(self, epsilon: str) -> str:
+    """Says what a user is promised; only asked where something is."""
+    raise PrivacyError(f'{type(self).__name__} does not say what it promises')
+
+  @property
+  def promise(self) -> tuple[str, str]:
+    """What a figure is of, in few words and in sentences.
+
+    Figures under different words are never compared.
+    """
+    return 'of an unknown kind', f'{type(self).__name__} does not say what it is of.'
+
+  @property
+  def threat_model(self) -> str:
+    """Says who is protected from whom."""
+    return 'None: no mechanism protects the users of this run.'
+
+  @property
+  def covered(self) -> frozenset[str]:
+    """The names of what leaves a device under the promise."""
+    return frozenset()
+
+  @property
+  def not_covered(self) -> tuple[str, ...]:
+    """Sentences on what the promise leaves out, besides what it always does."""
+    return ()
+
+  def describe(self, ledger: 'Ledger') -> dict[str, Any]:
+    """Returns its numbers, as JSON values."""
+    return {}
+
+  def blocks(self, ledger: 'Ledger') -> list[Block]:
+    """Returns what the card's page says of it."""
+    return []
+
+  # What an audit asks.
+
+  @property
+  def epsilon_per_coordinate(self) -> float | None:
+    """The pure epsilon of each coordinate, where each is randomized for itself."""
+    return None
+
+  @property
+  def mean_denominator(self) -> float:
+    """What the sum of a round is divided by, where that is fixed."""
+    return 1.0
+
+  def largest_step(self, num_coordinates: int) -> float:
+    """Returns how far each coordinate of an update can go before it is bounded."""
+    return 1.0 / math.sqrt(num_coordinates)
+
+
+@dataclasses.dataclass(frozen=True)
+class MechanismSettings(Settings):
+  """The flags of a mechanism.
+
+  Attributes:
+    randomizes_on_device: Whether users randomize what they send, so that their reports
+      are audited one by one.
+    promise: What users are promised, for `--help`.
+  """
+
+  randomizes_on_device: ClassVar[bool] = False
+  promise: ClassVar[str] = 'no formal guarantee'
+
+  @property
+  def claims(self) -> bool:
+    """Whether a run is going to claim a figure."""
+    return False
+
+  @property
+  def noise_source(self) -> str:
+    """Where random numbers come from: `seeded`, or `system`."""
+    return 'seeded'
+
+  @classmethod
+  def solve(cls, question: planning.Question) -> list[planning.Solution]:
+    """Solves for the quantity of a deployment that is left out.
+
+    Raises:
+      PrivacyError: The mechanism has no such quantities.
+    """
+    raise PrivacyError(
+      f'{cls.__name__} has no noise multiplier, cohort and rounds to solve for'
     )
+
+  def mechanism(self, deployment: Deployment) -> Mechanism:
+    """Makes the mechanism that the flags ask for, with its noise calibrated.
+
+    Raises:
+      SettingsError: A flag is missing or cannot hold.
+      PrivacyError: The flags together amount to a promise that would be false.
+    """
+    raise PrivacyError(f'{type(self).__name__} makes no mechanism')
+
+
+@dataclasses.dataclass(frozen=True)
+class NoMechanism(Mechanism):
+  """No mechanism: nothing is promised, and the reason is said.
+
+  Attributes:
+    reason: Why.
+    delta: Nominal, like the accountant: no figure comes of it.
+    accountant: Nominal.
+    budget_epsilon: None.
+    rounds: Planned number of rounds.
+    population: Users who may be drawn.
+    unit: What would be protected.
+  """
+
+  aggregator = 'sound_updates'
+  entry_name = 'training'
+
+  reason: str
+  delta: float = _NOMINAL_DELTA
+  accountant: str = 'rdp'
+  budget_epsilon: float | None = None
+  rounds: int = 1
+  population: int = 1
+  unit: str = 'user'
+
+  @property
+  def no_guarantee_reason(self) -> str:
+    """See the base class."""
+    return self.reason
+
+  @property
+  def warnings(self) -> tuple[str, ...]:
+    """None: who starts a run without a mechanism is told so by its summary."""
+    return ()
+
+  def entry(self, group: str) -> None:
+    """Returns nothing: a round costs what no figure tells."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NoPrivacySettings(MechanismSettings):
+  """Algorithms without a mechanism have no flags of privacy."""
+
+  reason: ClassVar[str] = 'updates are averaged without clipping and without noise'
+
+  def mechanism(self, deployment: Deployment) -> NoMechanism:
+    """Makes no mechanism."""
+    return NoMechanism(
+      self.reason, rounds=deployment.rounds, population=deployment.population
+    )
+
+
+# What a figure is of, where users randomize what they send.
+LOCAL_PROMISE = (
+  'local, a user’s whole run',
+  'Local: the figure is of everything that one user sends in the whole run, against '
+  'whoever collects it, for the user who took part most often.',
+)
+
+
+def paragraph(text: str, title: str = '') -> Block:
+  """Returns a text as a part of the card's page."""
+  return {'title': title, 'text': text}
+
+
+def table(
+  header: Sequence[str], rows: Sequence[Sequence[str]], title: str = ''
+) -> Block:
+  """Returns a table as a part of the card's page."""
+  return {'title': title, 'header': list(header), 'rows': [list(row) for row in rows]}
+
+
+def figure(epsilon: float | None) -> str:
+  """Writes an epsilon with three decimals, rounded up as a bound must be."""
+  if epsilon is None:
+    return '-'
+  return f'{math.ceil(round(epsilon * 1000, 6)) / 1000:,.3f}'
+
+
+def by_user_rows(rounds: Sequence[int]) -> dict[str, int]:
+  """Returns the rounds of the users with fewest, middling and most of them, by words."""
+  if not rounds:
+    return {}
+  ordered = sorted(rounds)
+  chosen = {
+    'fewest': ordered[0],
+    'median': ordered[len(ordered) // 2],
+    'most': ordered[-1],
+  }
+  return {f'{name}: {count:,}': count for name, count in chosen.items()}

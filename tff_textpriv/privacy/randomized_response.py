@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy import signal, stats
 
-from tff_textpriv.privacy.mechanism import PrivacyError
+from tff_textpriv.privacy.errors import PrivacyError
 
 # Bits are decided by a uniform integer below this.
 NUM_DRAWS = 2**32

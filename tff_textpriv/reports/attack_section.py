@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tff_textpriv.reports import attacks, runs
-from tff_textpriv.reports.markup import Markup, details, element, join, table
+from markupsafe import Markup
+
+from tff_textpriv import metrics
+from tff_textpriv.reports import attacks
+from tff_textpriv.reports.markup import details, element, join, table
 
 _VIEWS = {
   'server': 'Seen by the server that collects what clients send.',
@@ -60,7 +63,7 @@ def _scoreboard(board: attacks.Scoreboard) -> Markup:
 
 def _share(value: Any) -> Markup | str:
   """Writes a score with a bar behind it."""
-  known = runs.number(value)
+  known = metrics.number(value)
   if known is None:
     return '–'
   return element('span', f'{known:.3f}', class_='bar', style=f'--share:{known:.1%}')

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from tff_textpriv import metrics
 from tff_textpriv.reports import runs
 
 
@@ -71,7 +72,7 @@ class Scoreboard:
     if any(run.config.get(name) != value for name, value in settings.items()):
       return None
     recalls = [
-      runs.number(row.get('recall'))
+      metrics.number(row.get('recall'))
       for row in self.rows
       if row.get('algorithm') == run.algo
     ]
@@ -108,7 +109,7 @@ def _case(case: Mapping[str, Any]) -> Case:
   return Case(
     texts=tuple(_tokens(text) for text in case['texts']),
     found=tuple(
-      Found(str(one['attack']), _tokens(one['tokens']), runs.number(one['recall']))
+      Found(str(one['attack']), _tokens(one['tokens']), metrics.number(one['recall']))
       for one in case['found']
     ),
   )

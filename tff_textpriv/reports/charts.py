@@ -9,8 +9,10 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from tff_textpriv.reports import scales
-from tff_textpriv.reports.markup import Markup, element, join
+from tff_textpriv.reports.markup import element, join
 
 # Series with a colour of their own; further ones are grey.
 NUM_COLOURS = 8

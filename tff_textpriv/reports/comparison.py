@@ -6,46 +6,9 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
+from tff_textpriv import metrics
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.reports import attacks, promises, runs
-
-
-@dataclasses.dataclass(frozen=True)
-class Utility:
-  """A figure of results.json by which runs are compared."""
-
-  column: str
-  label: str
-  higher_is_better: bool
-
-  @property
-  def direction(self) -> str:
-    """Says which way is better."""
-    return 'higher is better' if self.higher_is_better else 'lower is better'
-
-  @property
-  def curve(self) -> str:
-    """The column of metrics.csv in which it is followed on validation users."""
-    return self.column.replace('test_', 'validation_', 1)
-
-  def shown(self, value: float) -> str:
-    """Writes a value of it."""
-    return f'{value:.4f}' if self.higher_is_better else f'{value:,.1f}'
-
-  def is_as_good(self, value: float, other: float) -> bool:
-    """Tells whether a value is as good as another, or better."""
-    return value >= other if self.higher_is_better else value <= other
-
-
-# The figures that count, in the order in which they are preferred.
-UTILITIES = (
-  Utility('test_auc', 'AUC', True),
-  Utility('test_accuracy', 'accuracy', True),
-  Utility('test_global_accuracy', 'global accuracy', True),
-  Utility('test_local_accuracy', 'local accuracy', True),
-  Utility('test_word_perplexity', 'perplexity per word', False),
-  Utility('test_word_accuracy', 'word accuracy', True),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +52,7 @@ class Comparison:
 
   title: str
   runs: tuple[runs.Run, ...]
-  utility: Utility
+  utility: metrics.Metric
   variants: tuple[Variant, ...]
   front: frozenset[int]
   criteria: tuple[str, ...]
@@ -148,31 +111,31 @@ def _compare(
   return Comparison(title, tuple(group), utility, tuple(variants), front, criteria)
 
 
-def _choose_utility(group: Sequence[runs.Run]) -> Utility:
+def _choose_utility(group: Sequence[runs.Run]) -> metrics.Metric:
   """Returns the figure that most runs have, of several the preferred one.
 
   Where no run has ended, it is the one that most have followed on validation users.
   """
 
-  def count(utility: Utility) -> tuple[int, int]:
-    figures = [runs.number(run.results.get(utility.column)) for run in group]
-    followed = sum(bool(run.curves.get(utility.curve)) for run in group)
+  def count(utility: metrics.Metric) -> tuple[int, int]:
+    figures = [metrics.number(run.results.get(utility.test)) for run in group]
+    followed = sum(bool(run.curves.get(utility.validation)) for run in group)
     return len(figures) - figures.count(None), followed
 
   # A closed vocabulary's perplexity leaves out the words that it does not know.
   closed = any(run.config.get('tokenizer') == 'word' for run in group)
-  usable = [one for one in UTILITIES if not (closed and 'perplexity' in one.column)]
+  usable = [one for one in metrics.UTILITIES if not (closed and one.is_perplexity)]
   return max(usable, key=count)
 
 
 def _variants(
   finished: Iterable[runs.Run],
-  utility: Utility,
+  utility: metrics.Metric,
   scoreboards: Sequence[attacks.Scoreboard],
 ) -> list[Variant]:
   same: dict[str, list[runs.Run]] = {}
   for run in finished:
-    if runs.number(run.results.get(utility.column)) is not None:
+    if metrics.number(run.results.get(utility.test)) is not None:
       settings = {key: value for key, value in run.config.items() if key != 'seed'}
       same.setdefault(repr(sorted(settings.items())), []).append(run)
   return [_variant(group, utility, scoreboards) for group in same.values()]
@@ -180,7 +143,7 @@ def _variants(
 
 def _variant(
   group: Sequence[runs.Run],
-  utility: Utility,
+  utility: metrics.Metric,
   scoreboards: Sequence[attacks.Scoreboard],
 ) -> Variant:
   all_promises = [promises.read(run.card) for run in group]
@@ -191,7 +154,7 @@ def _variant(
   return Variant(
     name=_common_name([run.name for run in group]),
     runs=tuple(group),
-    values=tuple(float(run.results[utility.column]) for run in group),
+    values=tuple(float(run.results[utility.test]) for run in group),
     promise=weakest,
     bytes_up=_largest(run.bytes_up for run in group),
     leakage=_largest(board.leakage(run) for board in scoreboards for run in group),
@@ -211,7 +174,7 @@ def _common_name(names: Sequence[str]) -> str:
 
 
 def _front(
-  variants: Sequence[Variant], utility: Utility
+  variants: Sequence[Variant], utility: metrics.Metric
 ) -> tuple[frozenset[int], tuple[str, ...]]:
   """Finds the variants that no other one beats.
 

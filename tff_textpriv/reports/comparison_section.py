@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from markupsafe import Markup
+
+from tff_textpriv import metrics
 from tff_textpriv.reports import (
   comparison,
   curve_section,
@@ -9,7 +12,7 @@ from tff_textpriv.reports import (
   promises,
   runs,
 )
-from tff_textpriv.reports.markup import Markup, details, element, join, table
+from tff_textpriv.reports.markup import details, element, join, table
 
 
 def section(compared: comparison.Comparison) -> Markup:
@@ -63,7 +66,7 @@ def _figure(run: runs.Run, column: str) -> str:
   if column not in run.results:
     return '–'
   value = run.results[column]
-  known = runs.number(value)
+  known = metrics.number(value)
   if column == 'epsilon':
     return promises.shown(known)
   if known is None:

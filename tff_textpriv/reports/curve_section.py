@@ -2,8 +2,11 @@
 
 import dataclasses
 
+from markupsafe import Markup
+
+from tff_textpriv import metrics
 from tff_textpriv.reports import charts, comparison, promises, runs
-from tff_textpriv.reports.markup import Markup, element, join
+from tff_textpriv.reports.markup import element, join
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +22,7 @@ def section(compared: comparison.Comparison) -> Markup:
   """Draws the curves of all runs that have measured something."""
   utility = _followed(compared)
   drawn = [
-    (utility.curve, f'Validation {utility.label}:', not utility.higher_is_better),
+    (utility.validation, f'Validation {utility.label}:', utility.is_perplexity),
     ('train_loss', 'Training loss:', False),
   ]
   if _is_one_promise(compared):
@@ -47,17 +50,17 @@ def section(compared: comparison.Comparison) -> Markup:
   )
 
 
-def _followed(compared: comparison.Comparison) -> comparison.Utility:
+def _followed(compared: comparison.Comparison) -> metrics.Metric:
   """Returns what runs followed on validation users: the figure that counts, or another.
 
   Some figures are known of the test alone, since they take long.
   """
-  candidates = (compared.utility, *comparison.UTILITIES)
+  candidates = (compared.utility, *metrics.UTILITIES)
   return next(
     (
       one
       for one in candidates
-      if any(run.curves.get(one.curve) for run in compared.runs)
+      if any(run.curves.get(one.validation) for run in compared.runs)
     ),
     compared.utility,
   )

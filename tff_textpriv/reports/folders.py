@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+from tff_textpriv import run_folder
 from tff_textpriv.reports import attacks, runs
 
 
@@ -64,7 +65,7 @@ def search(folders: Sequence[pathlib.Path]) -> Material:
     for parent, subfolders, names in os.walk(folder.resolve()):
       path = pathlib.Path(parent)
       subfolders[:] = sorted(name for name in subfolders if not name.startswith('.'))
-      if 'config.json' in names:
+      if run_folder.CONFIG in names:
         found_runs[path] = None
         subfolders.clear()  # What is in a run belongs to it.
       elif 'attack.csv' in names or 'attack.json' in names:

@@ -3,8 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 
+from markupsafe import Markup
+
+from tff_textpriv import metrics
 from tff_textpriv.reports import charts, comparison, promises
-from tff_textpriv.reports.markup import Markup, details, element, join, table
+from tff_textpriv.reports.markup import details, element, join, table
 
 # The smallest and the largest area of a point, for the fewest and the most bytes.
 _SMALL, _LARGE = 0.6, 2.6
@@ -33,7 +36,7 @@ def section(compared: comparison.Comparison) -> Markup:
       element(
         'p',
         f'Ringed points and ● are the Pareto front: no other run is as good in {what}, '
-        f'and better in one. {_capital(utility.label)}: {utility.direction}. Numbers are '
+        f'and better in one. {_capital(utility.label)}: {utility.better} is better. Numbers are '
         'those of the table.',
       ),
       _explanations(compared),
@@ -146,7 +149,7 @@ def _utilities(compared: comparison.Comparison) -> list[float]:
 def _is_wide(compared: comparison.Comparison) -> bool:
   """Tells whether utilities need a logarithmic axis."""
   values = _utilities(compared)
-  return not compared.utility.higher_is_better and max(values) > 5 * min(values) > 0
+  return compared.utility.is_perplexity and max(values) > 5 * min(values) > 0
 
 
 def _capital(text: str) -> str:
@@ -169,9 +172,7 @@ def _legend_of_points(compared: comparison.Comparison) -> Markup | None:
   return element('p', ' '.join(f'{_capital(note)}.' for note in notes), class_='small')
 
 
-def _front_table(
-  compared: comparison.Comparison, utility: comparison.Utility
-) -> Markup:
+def _front_table(compared: comparison.Comparison, utility: metrics.Metric) -> Markup:
   has_leakage = any(variant.leakage is not None for variant in compared.variants)
   header = [
     '#',
@@ -200,7 +201,7 @@ def _front_table(
   return table(header, rows, numeric=(3, 4, 6, 7))
 
 
-def _with_spread(variant: comparison.Variant, utility: comparison.Utility) -> str:
+def _with_spread(variant: comparison.Variant, utility: metrics.Metric) -> str:
   mean = utility.shown(variant.utility)
   if len(variant.values) == 1:
     return mean

@@ -10,7 +10,9 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 
-from tff_textpriv.reports.markup import Markup, element, escape, join, table
+from markupsafe import Markup, escape
+
+from tff_textpriv.reports.markup import element, join, table
 
 _INLINE = re.compile(r'\*\*(?P<bold>.+?)\*\*|`(?P<code>[^`]+)`')
 _LINK = re.compile(r'\[([^\]]*)\]\([^)]*\)')

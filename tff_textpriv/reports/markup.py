@@ -1,27 +1,17 @@
-"""HTML and SVG as text in which everything that is not markup has been escaped."""
+"""HTML and SVG elements, in which everything that is not markup has been escaped."""
 
-import html
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from markupsafe import Markup, escape
 
 # Elements without content, which HTML does not close.
 _VOID = ('br', 'img', 'meta')
 
 
-class Markup(str):
-  """Text that is HTML already; any other text is escaped before it is put in."""
-
-  __slots__ = ()
-
-
-def escape(content: Any) -> Markup:
-  """Makes HTML of anything: of markup itself, of all else its text, escaped."""
-  return content if isinstance(content, Markup) else Markup(html.escape(str(content)))
-
-
 def join(parts: Iterable[Any], separator: str = '') -> Markup:
   """Puts parts one after the other: markup as it is, text escaped, `None` not at all."""
-  return Markup(separator.join(escape(part) for part in parts if part is not None))
+  return escape(separator).join(part for part in parts if part is not None)
 
 
 def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
@@ -35,7 +25,7 @@ def element(name: str, /, *children: Any, **attributes: Any) -> Markup:
   """
   shown = ''.join(
     f' {key.rstrip("_").replace("_", "-")}'
-    + ('' if value is True else f'="{html.escape(str(value))}"')
+    + ('' if value is True else f'="{escape(value)}"')
     for key, value in attributes.items()
     if value is not None
   )

@@ -5,6 +5,8 @@ import importlib.resources
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from markupsafe import Markup
+
 from tff_textpriv import files
 from tff_textpriv.reports import (
   attack_section,
@@ -13,7 +15,7 @@ from tff_textpriv.reports import (
   folders,
   run_sections,
 )
-from tff_textpriv.reports.markup import Markup, element
+from tff_textpriv.reports.markup import element
 
 # Nothing is loaded from anywhere, and no script runs, whatever the page may hold.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -5,12 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tff_textpriv.reports import runs
-
-_RELATIONS = {
-  'ADD_OR_REMOVE_ONE': 'a user added or removed',
-  'REPLACE_ONE': 'a user replaced by another',
-}
+from tff_textpriv import metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,49 +49,14 @@ NONE = Promise(None, 'no formal guarantee', 'Nothing is promised.')
 
 
 def read(card: Mapping[str, Any] | None) -> Promise:
-  """Reads the promise of a privacy card."""
-  epsilon = runs.number((card or {}).get('epsilon'))
+  """Reads the promise of a privacy card; of one that does not say, nothing is assumed."""
+  epsilon = metrics.number((card or {}).get('epsilon'))
   if card is None or epsilon is None:
     return NONE
-  delta = f'delta {runs.number(card.get("delta")) or 0:g}'
-  plan = card.get('plan')
-  if not isinstance(plan, Mapping) or 'neighbouring_relation' not in plan:
-    return Promise(
-      epsilon, f'local, a user’s whole run, {delta}', _local_explanation(plan)
-    )
-  relation = _RELATIONS.get(str(plan['neighbouring_relation']), 'neighbouring data')
-  parts = ['central', relation]
-  explanation = (
-    f'Central: {relation} changes the probability of whatever is released by a factor of '
-    'e^epsilon at most, delta aside. The aggregator is trusted.'
+  promise = card.get('promise')
+  words = promise if isinstance(promise, Mapping) else {}
+  return Promise(
+    epsilon,
+    str(words.get('label', 'of an unknown kind')),
+    str(words.get('explanation', 'The card does not say what the figure is of.')),
   )
-  if _sizes(plan, 'accounted') != _sizes(plan, 'simulated'):
-    parts.append('accounted deployment')
-    explanation += ' The figure is that of a deployment of the accounted size, not of the simulation.'
-  entries = card.get('ledger')
-  if isinstance(entries, list) and any(_is_local(entry) for entry in entries):
-    parts.append('with local reports')
-    explanation += ' What users reported locally for the tokenizer has been added.'
-  return Promise(epsilon, ', '.join([*parts, delta]), explanation)
-
-
-def _local_explanation(plan: Any) -> str:
-  explanation = (
-    'Local: the figure is of everything that one user sends in the whole run, against '
-    'whoever collects it, for the user who took part most often.'
-  )
-  per_coordinate = isinstance(plan, Mapping) and plan.get('epsilon_per_coordinate')
-  if per_coordinate:
-    explanation += (
-      ' The setting epsilon_per_coordinate is of one bit in one round; it is another '
-      'figure and is not compared with these.'
-    )
-  return explanation
-
-
-def _is_local(entry: Any) -> bool:
-  return isinstance(entry, Mapping) and entry.get('kind') == 'local'
-
-
-def _sizes(plan: Mapping[str, Any], which: str) -> tuple[Any, Any]:
-  return plan.get(f'{which}_population'), plan.get(f'{which}_cohort')

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from tff_textpriv.reports import folders, markdown, promises, runs
-from tff_textpriv.reports.markup import Markup, details, element, join, table
+from tff_textpriv.reports.markup import details, element, join, table
 
 # With more runs, their table is folded.
 _MAX_SHOWN = 24

@@ -4,20 +4,21 @@ Nothing that is found in a folder stops a report: what is missing or cannot be r
 becomes a sentence among the run's problems.
 """
 
-import csv
 import dataclasses
-import itertools
-import json
 import math
+import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from tff_textpriv import files, metrics, run_folder
 
 # Texts of each file of samples, and characters of each text, that are kept.
 _MAX_TEXTS = 8
 _MAX_TEXT_LENGTH = 300
 
 Curve = list[tuple[int, float]]
+_Content = TypeVar('_Content')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,15 +80,9 @@ class Run:
   @property
   def bytes_up(self) -> float | None:
     """Bytes that a client sends in a round, where the run says so."""
-    known = number(self.results.get('bytes_up_per_client'))
+    known = metrics.number(self.results.get('bytes_up_per_client'))
     measured = self.curves.get('bytes_per_client')
     return measured[-1][1] if known is None and measured else known
-
-
-def number(value: Any) -> float | None:
-  """Returns a finite number, or `None` for anything else."""
-  is_number = isinstance(value, int | float) and not isinstance(value, bool)
-  return float(value) if is_number and math.isfinite(value) else None
 
 
 def read(folder: pathlib.Path, name: str) -> Run:
@@ -98,10 +93,10 @@ def read(folder: pathlib.Path, name: str) -> Run:
     name: What the report calls it.
   """
   problems: list[str] = []
-  config = read_object(folder / 'config.json', problems)
-  curves = _read_curves(folder / 'metrics.csv', problems)
-  results = read_object(folder / 'results.json', problems)
-  card = read_object(folder / 'privacy_card.json', problems)
+  config = read_object(folder / run_folder.CONFIG, problems)
+  curves = _read_curves(folder, problems)
+  results = read_object(folder / run_folder.RESULTS, problems)
+  card = read_object(folder / run_folder.CARD, problems)
   run = Run(
     folder=folder,
     name=name,
@@ -109,9 +104,9 @@ def read(folder: pathlib.Path, name: str) -> Run:
     results=results or {},
     curves=curves,
     card=card or None,
-    card_text=read_text(folder / 'privacy_card.md', problems),
-    lineage=read_text(folder / 'tokenizer_lineage.md', problems),
-    samples=_read_samples(folder / 'samples', problems),
+    card_text=read_text(folder / run_folder.CARD_PAGE, problems),
+    lineage=read_text(folder / run_folder.LINEAGE, problems),
+    samples=_read_samples(folder / run_folder.SAMPLES, problems),
     problems=(),
   )
   if results is None:
@@ -130,69 +125,59 @@ def read(folder: pathlib.Path, name: str) -> Run:
 
 def read_object(file: pathlib.Path, problems: list[str]) -> dict[str, Any] | None:
   """Reads a JSON object; `None` if there is no file, empty if it is broken."""
-  try:
-    content = json.loads(_own_file(file).read_text(encoding='utf-8'))
-  except FileNotFoundError:
-    return None
-  except (OSError, ValueError, RecursionError) as error:
-    problems.append(f'{file.name} cannot be read ({error})')
-    return {}
-  if not isinstance(content, dict):
-    problems.append(f'{file.name} cannot be read (it is not a JSON object)')
-    return {}
-  return content
-
-
-def _read_curves(file: pathlib.Path, problems: list[str]) -> dict[str, Curve]:
-  """Reads the columns of a run's metrics."""
-  curves: dict[str, Curve] = {}
-  try:
-    with open(_own_file(file), newline='', encoding='utf-8') as stream:
-      for row in csv.DictReader(stream):
-        round_number = int(row.pop('round'))
-        for column, text in row.items():
-          if text and math.isfinite(float(text)):
-            curves.setdefault(column, []).append((round_number, float(text)))
-  except FileNotFoundError:
-    pass  # Nothing has been measured yet.
-  except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
-    problems.append(f'metrics.csv cannot be read to its end ({error})')
-  return curves
+  broken: dict[str, Any] = {}
+  return _tolerantly(run_folder.read_object, file, problems, broken)
 
 
 def read_text(file: pathlib.Path, problems: list[str]) -> str:
   """Reads a text; an empty one if there is none or it is broken."""
+  return _tolerantly(run_folder.read_text, file, problems, '') or ''
+
+
+def _tolerantly(
+  read_file: Callable[[pathlib.Path], _Content],
+  file: pathlib.Path,
+  problems: list[str],
+  broken: _Content,
+) -> _Content | None:
+  """Reads a file; `None` if there is none, and a problem if it is broken."""
+  if not os.path.lexists(file):
+    return None
   try:
-    return _own_file(file).read_text(encoding='utf-8')
-  except FileNotFoundError:
-    return ''
-  except (OSError, ValueError) as error:
-    problems.append(f'{file.name} cannot be read ({error})')
-    return ''
+    return read_file(file)
+  except files.FileError as error:
+    problems.append(f'{file.name} cannot be read ({error.reason})')
+    return broken
+
+
+def _read_curves(folder: pathlib.Path, problems: list[str]) -> dict[str, Curve]:
+  """Reads the columns of a run's metrics, up to where they are broken."""
+  curves: dict[str, Curve] = {}
+  if not os.path.lexists(folder / run_folder.METRICS):
+    return curves  # Nothing has been measured yet.
+  try:
+    for row in run_folder.rounds(folder):
+      round_number = int(row.pop('round'))
+      for column, value in row.items():
+        if math.isfinite(value):
+          curves.setdefault(column, []).append((round_number, value))
+  except files.FileError as error:
+    problems.append(f'metrics.csv cannot be read to its end ({error.reason})')
+  return curves
 
 
 def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ...]:
   """Reads the first texts of each file of samples."""
   samples = []
   for file in sorted(folder.glob('*.txt')):
+    name = f'{folder.name}/{file.name}'
     try:
-      with open(_own_file(file), encoding='utf-8') as stream:
-        lines = list(
-          itertools.islice((line for line in stream if line.strip()), _MAX_TEXTS)
-        )
-    except (OSError, ValueError) as error:
-      problems.append(f'samples/{file.name} cannot be read ({error})')
+      texts = run_folder.first_lines(file, _MAX_TEXTS)
+    except files.FileError as error:
+      problems.append(f'{name} cannot be read ({error.reason})')
       continue
-    texts = tuple(_shortened(line.strip()) for line in lines)
-    samples.append(Sample(f'samples/{file.name}', texts))
+    samples.append(Sample(name, tuple(map(_shortened, texts))))
   return tuple(samples)
-
-
-def _own_file(file: pathlib.Path) -> pathlib.Path:
-  """Refuses a link: a run has none, and a report shows what it leads to."""
-  if file.is_symlink():
-    raise OSError('it is a link to another file')
-  return file
 
 
 def _shortened(text: str) -> str:

@@ -23,7 +23,7 @@ from tff_textpriv.tasks import base, language_data
 from tff_textpriv.training import (
   classification_settings,
   experiment,
-  settings,
+  language_settings,
   token_settings,
 )
 
@@ -42,15 +42,18 @@ class OwnTextSettings(settings_lib.Settings):
   """Which columns are read, and how users are dealt into groups."""
 
   user_column: str | None = setting(
-    None, 'The column that tells users apart; for tables always needed.'
+    None,
+    'The column that tells users apart; for tables always needed.',
+    key='the column that tells users apart',
   )
   text_column: str | None = setting(
-    None, 'The column of texts; for tables always needed.'
+    None, 'The column of texts; for tables always needed.', key='the column of texts'
   )
   label_column: str | None = setting(
     None,
     'The column of labels. With it, a classifier is trained; without it, a language '
     'model.',
+    key='the column of labels, for a classifier',
   )
   split_column: str | None = setting(
     None,
@@ -80,7 +83,7 @@ class OwnTextSettings(settings_lib.Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnLanguageSettings(settings.LanguageModelSettings, OwnTextSettings):
+class OwnLanguageSettings(language_settings.LanguageModelSettings, OwnTextSettings):
   """A language model of your own text."""
 
   data: str = setting('embedded', _DATA)
@@ -232,7 +235,7 @@ def _refuse_download(_: str) -> str:
 
 def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:
   """Chooses a model with an embedding where the algorithm leaves it on the device."""
-  return {'model': 'bilstm_tiny'} if algorithm.local_part else {}
+  return {} if algorithm.has_whole_model else {'model': 'bilstm_tiny'}
 
 
 _SUMMARY = (

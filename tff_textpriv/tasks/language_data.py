@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable
 
 from tff_textpriv.datasets import clients, embedded, plain_text
-from tff_textpriv.training import settings
+from tff_textpriv.training import language_settings
 
 
 def load(
-  chosen: settings.LanguageModelSettings,
+  chosen: language_settings.LanguageModelSettings,
   *,
   embedded_seed: int,
   read: Callable[[str], clients.FederatedText],

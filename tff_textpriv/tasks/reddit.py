@@ -9,10 +9,12 @@ from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients, reddit
 from tff_textpriv.tasks import base, language_data
-from tff_textpriv.training import experiment, settings
+from tff_textpriv.training import experiment, language_settings
 
 
-def load(chosen: settings.LanguageModelSettings, seed: int) -> clients.FederatedText:
+def load(
+  chosen: language_settings.LanguageModelSettings, seed: int
+) -> clients.FederatedText:
   """Reads the data that `--data` names; the embedded ones are in a language apart."""
   rng = randomness.generator(seed, 'embedded reddit')
   return language_data.load(
@@ -37,7 +39,7 @@ TASK = experiment.Task(
   name='reddit',
   summary='Trains a language model on Reddit comments that stay with their authors.',
   kind='language_model',
-  settings=settings.LanguageModelSettings,
+  settings=language_settings.LanguageModelSettings,
   load=load,
 )
 

@@ -8,11 +8,11 @@ from tff_textpriv.datasets import clients, lm_text
 from tff_textpriv.models import presets
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import language_data
-from tff_textpriv.training import experiment, settings
+from tff_textpriv.training import experiment, language_settings, run_settings
 
 
 @dataclasses.dataclass(frozen=True)
-class ShuffledTextSettings(settings.LanguageModelSettings):
+class ShuffledTextSettings(language_settings.LanguageModelSettings):
   """A language-model task on a corpus without users of its own."""
 
   data: str = setting(
@@ -52,7 +52,7 @@ class ShuffledTextSettings(settings.LanguageModelSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ShuffledRunSettings(settings.RunSettings):
+class ShuffledRunSettings(run_settings.RunSettings):
   """Rounds as in the paper: 50, of a tenth of the clients."""
 
   total_rounds: int = setting(50, 'Rounds of training.', low=1)

@@ -5,10 +5,12 @@ python -m tff_textpriv.tasks.stackoverflow --algo=dp_fed_avg --target_epsilon=2
 
 from tff_textpriv.datasets import clients, stackoverflow
 from tff_textpriv.tasks import base, language_data
-from tff_textpriv.training import experiment, settings
+from tff_textpriv.training import experiment, language_settings
 
 
-def load(chosen: settings.LanguageModelSettings, seed: int) -> clients.FederatedText:
+def load(
+  chosen: language_settings.LanguageModelSettings, seed: int
+) -> clients.FederatedText:
   """Reads the data that `--data` names."""
   return language_data.load(
     chosen,
@@ -22,7 +24,7 @@ TASK = experiment.Task(
   name='stackoverflow',
   summary='Trains a language model on StackOverflow posts that stay with their users.',
   kind='language_model',
-  settings=settings.LanguageModelSettings,
+  settings=language_settings.LanguageModelSettings,
   load=load,
 )
 

@@ -11,23 +11,21 @@ import dataclasses
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.attacks.settings import InversionSettings
+from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.iterative_processes import registry
+from tff_textpriv.iterative_processes.algorithm import CLASSIFICATION
 from tff_textpriv.settings import setting
-from tff_textpriv.tasks import base
-from tff_textpriv.tools import shared_flags
-from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.tasks import base, shared_flags
 
 TASKS = ('agnews', 'newsgroups', 'sst2')
 ATTACKS = ('guess', 'rows', 'span', 'dlg')
 ALGORITHMS = tuple(
   algorithm.name
   for algorithm in registry.ALGORITHMS.values()
-  if 'classification' in algorithm.kinds and not algorithm.pooled
+  if CLASSIFICATION in algorithm.kinds and not algorithm.gathers_data
 )
 VIEWS = ('server', 'released')
 
@@ -98,27 +96,35 @@ def main(argv: Sequence[str]) -> int:
     for name in chosen.algo
   ]
   # Only now is TensorFlow needed: help and wrong flags are answered before.
-  from tff_textpriv.tools import attack_report, attack_scene
+  from tff_textpriv.attacks import scene as scene_lib
+  from tff_textpriv.attacks import scoreboard
 
-  scene = attack_scene.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
+  scene = scene_lib.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
   results = []
   for experiment in experiments:
-    campaign = scene.campaign(experiment, chosen, inversion)
+    campaign = scene.campaign(
+      experiment,
+      chosen.attacks,
+      inversion,
+      view=chosen.view,
+      local_rounds=chosen.local_rounds,
+    )
     for batch_size in chosen.batch_sizes:
       print(f'{experiment.algorithm.name}, batches of {batch_size}', flush=True)
       outcomes = list(campaign.run(scene.sentences, batch_size))
-      results.append(
-        attack_report.Result(experiment.algorithm.name, batch_size, outcomes)
-      )
+      results.append(scoreboard.Result(experiment.algorithm.name, batch_size, outcomes))
   folder = pathlib.Path(chosen.attack_dir) / chosen.task
-  scenario = attack_report.Scenario(
+  scenario = scoreboard.Scenario(
     chosen.task,
     chosen.view,
-    {one.algorithm.name: _privacy_settings(one) for one in experiments},
+    {
+      one.algorithm.name: dataclasses.asdict(one.privacy_settings)
+      for one in experiments
+    },
     scene.summary,
     argv,
   )
-  table = attack_report.write(results, folder, scenario, chosen.cases)
+  table = scoreboard.write(results, folder, scenario, chosen.cases)
   print(f'\n{table}\n\nwritten: {folder}/attack.md, .csv, .json, .png')
   return 0
 
@@ -139,11 +145,6 @@ def _groups() -> list[flags.Group]:
     flags.Group('Attack', AttackSettings),
     flags.Group('Gradient inversion (dlg)', InversionSettings),
   ]
-
-
-def _privacy_settings(experiment: experiment_lib.Experiment) -> dict[str, Any]:
-  privacy = experiment.privacy_settings
-  return {} if privacy is None else dataclasses.asdict(privacy)
 
 
 if __name__ == '__main__':

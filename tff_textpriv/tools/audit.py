@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from tff_textpriv import flags, results
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes.algorithm import Keeps
 from tff_textpriv.settings import setting
-from tff_textpriv.tasks import base
-from tff_textpriv.tools import shared_flags
+from tff_textpriv.tasks import base, shared_flags
 from tff_textpriv.training import experiment as experiment_lib
 
 
@@ -77,12 +77,12 @@ def main(argv: Sequence[str]) -> int:
   experiment = make_experiment(chosen, given)
   _check(experiment)
   # Only now is TensorFlow needed: help and wrong flags are answered before.
-  from tff_textpriv.attacks import canaries as canaries_lib
-  from tff_textpriv.tools import audit_findings, audit_run
+  from tff_textpriv.audits import audited_run, findings
+  from tff_textpriv.audits import canaries as canaries_lib
 
   folder = _folder(chosen, experiment)
   canaries = canaries_lib.Canaries(chosen.canaries, experiment.run.seed)
-  audited = audit_run.AuditedRun(experiment, canaries)
+  audited = audited_run.AuditedRun(experiment, canaries)
   print(
     f'audit of {experiment.algorithm.name} on {experiment.task.name} with '
     f'{canaries.number:,} canaries',
@@ -91,18 +91,16 @@ def main(argv: Sequence[str]) -> int:
   code = audited.run(folder)
   if code:
     return code
-  found = audited.findings(
-    audit_findings.Auditor(chosen.confidence, chosen.guess_shares)
-  )
+  found = audited.found(findings.Auditor(chosen.confidence, chosen.guess_shares))
   facts = {
     'command': shlex.join(['python', '-m', 'tff_textpriv.tools.audit', *argv]),
     'config': experiment.config,
   }
-  print(f'\n{audit_findings.write(found, facts, folder)}\n')
+  print(f'\n{findings.write(found, facts, folder)}\n')
   for finding in found:
-    print(audit_findings.sentence(finding))
+    print(findings.sentence(finding))
   print(f'written: {folder}/ (audit.json, audit.md, audit_*.png, run.log)')
-  return int(any(one.verdict == audit_findings.EXCEEDED for one in found))
+  return int(any(one.verdict == findings.EXCEEDED for one in found))
 
 
 def help_page() -> str:
@@ -146,7 +144,7 @@ def make_experiment(
 def _check(experiment: experiment_lib.Experiment) -> None:
   """Refuses what has neither a claim nor clients that could be canaries."""
   algorithm = experiment.algorithm
-  if algorithm.pooled or algorithm.local_part:
+  if algorithm.gathers_data or algorithm.keeps is not Keeps.NOTHING:
     raise settings_lib.IncompatibleSettingsError(
       f'--algo={algorithm.name} claims no privacy figure, so that there is nothing to '
       'audit; python -m tff_textpriv.tools.attack shows what its messages reveal'

@@ -12,21 +12,16 @@ import json
 import math
 
 from tff_textpriv import flags
-from tff_textpriv.privacy import calibration
-from tff_textpriv.privacy.mechanism import SAMPLINGS, SampledGaussian
-from tff_textpriv.settings import (
-  IncompatibleSettingsError,
-  Settings,
-  SettingsError,
-  setting,
-)
+from tff_textpriv.iterative_processes import registry
+from tff_textpriv.privacy import planning
+from tff_textpriv.privacy.costs import SAMPLINGS
+from tff_textpriv.settings import Settings, SettingsError, setting
 
 DESCRIPTION = (
   'Solves for whichever one of --epsilon, --noise_multiplier, --cohort and --rounds is '
   'left out, with RDP and PLD accounting side by side, and draws the trade-off.'
 )
 PICTURES = ('.png', '.pdf', '.svg')
-UNKNOWNS = ('epsilon', 'noise_multiplier', 'cohort', 'rounds')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +43,11 @@ class PlanSettings(Settings):
     'How cohorts are drawn: each user by chance (poisson), or a fixed number of users.',
     choices=SAMPLINGS,
   )
+  algo: str = setting(
+    'dp_fed_avg',
+    'The algorithm whose mechanism is planned.',
+    choices=tuple(registry.ALGORITHMS),
+  )
   format: str = setting('text', 'Form of the answer.', choices=('text', 'json'))
   plot: str | None = setting(
     None, 'File (.png, .pdf or .svg) to draw the trade-off in.'
@@ -61,102 +61,35 @@ class PlanSettings(Settings):
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class Solution:
-  """All four quantities of a deployment, by one accountant."""
-
-  accountant: str
-  epsilon: float
-  noise_multiplier: float
-  cohort: int
-  rounds: int
-
-  def mechanism(self, settings: PlanSettings) -> SampledGaussian:
-    """Returns the mechanism of a round."""
-    return SampledGaussian(
-      settings.sampling, settings.population, self.cohort, self.noise_multiplier
-    )
-
-
 def main(settings: PlanSettings) -> int:
   """Prints the solution by each accountant that can give one; returns 0."""
-  unknown = unknown_of(settings)
-  solutions = [
-    solve(settings, unknown, accountant) for accountant in accountants_of(settings)
-  ]
+  question = planning.Question(
+    **{
+      field.name: getattr(settings, field.name)
+      for field in dataclasses.fields(planning.Question)
+    }
+  )
+  unknown = question.unknown
+  solutions = registry.ALGORITHMS[settings.algo].privacy.solve(question)
   if settings.format == 'json':
     print(json.dumps(as_json(settings, unknown, solutions), indent=2))
   else:
     print(as_text(settings, unknown, solutions))
   if settings.plot is not None:
     # Help and figures need no matplotlib, which takes a while to import.
-    from tff_textpriv.tools import plan_plot
+    from tff_textpriv.reports import plan_plot
 
     plan_plot.draw(
       settings.plot,
-      {solution.accountant: solution.mechanism(settings) for solution in solutions},
+      {solution.accountant: solution.cost for solution in solutions},
       {solution.accountant: solution.rounds for solution in solutions},
       settings.delta,
     )
   return 0
 
 
-def unknown_of(settings: PlanSettings) -> str:
-  """Returns the name of the one quantity that is left out.
-
-  Raises:
-    IncompatibleSettingsError: None or several are left out, or the cohort is
-      larger than the population.
-  """
-  missing = [name for name in UNKNOWNS if getattr(settings, name) is None]
-  if len(missing) != 1:
-    every = ', '.join(f'--{name}' for name in UNKNOWNS)
-    left_out = ', '.join(f'--{name}' for name in missing) or 'none'
-    raise IncompatibleSettingsError(
-      f'give three of {every} and leave out the one to solve for; left out: {left_out}'
-    )
-  if settings.cohort is not None and settings.cohort > settings.population:
-    raise IncompatibleSettingsError(
-      f'--cohort={settings.cohort} is larger than --population={settings.population}'
-    )
-  return missing[0]
-
-
-def accountants_of(settings: PlanSettings) -> tuple[str, ...]:
-  """Returns the accountants that can account the sampling: PLD only Poisson."""
-  return ('rdp', 'pld') if settings.sampling == 'poisson' else ('rdp',)
-
-
-def solve(settings: PlanSettings, unknown: str, accountant: str) -> Solution:
-  """Solves for `unknown`; the solution's epsilon is what is really spent."""
-  mechanism = SampledGaussian(
-    settings.sampling,
-    settings.population,
-    settings.cohort or 1,
-    settings.noise_multiplier or 1.0,
-  )
-  rounds = settings.rounds or 1
-  if settings.epsilon is not None:
-    budget = calibration.Budget(settings.epsilon, settings.delta, accountant)
-    if unknown == 'noise_multiplier':
-      noise = calibration.noise_for_budget(mechanism, rounds, budget)
-      mechanism = dataclasses.replace(mechanism, noise_multiplier=noise)
-    elif unknown == 'cohort':
-      cohort = calibration.cohort_for_budget(mechanism, rounds, budget)
-      mechanism = dataclasses.replace(mechanism, cohort=cohort)
-    else:
-      rounds = calibration.rounds_for_budget(mechanism, budget)
-  return Solution(
-    accountant,
-    calibration.epsilon_of_rounds(mechanism, rounds, settings.delta, accountant),
-    mechanism.noise_multiplier,
-    mechanism.cohort,
-    rounds,
-  )
-
-
 def as_json(
-  settings: PlanSettings, unknown: str, solutions: list[Solution]
+  settings: PlanSettings, unknown: str, solutions: list[planning.Solution]
 ) -> dict[str, object]:
   """Returns the answer as a dictionary."""
   return {
@@ -165,13 +98,15 @@ def as_json(
     'delta': settings.delta,
     'sampling': settings.sampling,
     'solutions': {
-      solution.accountant: {name: getattr(solution, name) for name in UNKNOWNS}
+      solution.accountant: {name: getattr(solution, name) for name in planning.UNKNOWNS}
       for solution in solutions
     },
   }
 
 
-def as_text(settings: PlanSettings, unknown: str, solutions: list[Solution]) -> str:
+def as_text(
+  settings: PlanSettings, unknown: str, solutions: list[planning.Solution]
+) -> str:
   """Writes the answer as a small table."""
   formats = {
     'epsilon': '{:.4f}',
@@ -179,14 +114,14 @@ def as_text(settings: PlanSettings, unknown: str, solutions: list[Solution]) -> 
     'cohort': '{:,}',
     'rounds': '{:,}',
   }
-  relation = solutions[0].mechanism(settings).neighbouring_relation
+  relation = solutions[0].cost.relation
   lines = [
     f'population {settings.population:,}, delta {settings.delta:g}, '
     f'{settings.sampling} cohorts ({relation.name.lower().replace("_", " ")})',
     '',
     ' ' * 18 + ''.join(f'{s.accountant.upper():>14}' for s in solutions),
   ]
-  for name in UNKNOWNS:
+  for name in planning.UNKNOWNS:
     cells = ''.join(
       f'{formats[name].format(getattr(solution, name)):>14}' for solution in solutions
     )

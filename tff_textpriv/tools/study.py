@@ -1,4 +1,4 @@
-"""Runs a study of the papers: all its runs, then a table, a CSV and a plot.
+"""Runs a study of the papers: all its runs, then tables, CSV files and a plot.
 
     python -m tff_textpriv.tools.study --study=subword_table1 --task=stackoverflow
 
@@ -9,47 +9,32 @@ A study that was stopped goes on where it was; runs that are done are not repeat
 import dataclasses
 import json
 import pathlib
-import re
 import sys
 from collections.abc import Sequence
 
-from tff_textpriv import flags
+from tff_textpriv import files, flags
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.experiments import study_files, study_runner, study_tables
 from tff_textpriv.settings import setting
-from tff_textpriv.tasks import base
-from tff_textpriv.tools import (
-  attention_studies,
-  rr_studies,
-  shared_flags,
-  studies,
-  study_output,
-  subword_studies,
-  vocab_studies,
-)
-from tff_textpriv.training import experiment as experiment_lib
-from tff_textpriv.training import output
-
-STUDIES = {
-  study.name: study
-  for study in (
-    *subword_studies.SUBWORD_STUDIES,
-    *rr_studies.RR_STUDIES,
-    *attention_studies.ATTENTION_STUDIES,
-    *vocab_studies.VOCAB_STUDIES,
-  )
-}
-_TASKS = tuple(
-  dict.fromkeys(task for study in STUDIES.values() for task in study.tasks)
-)
+from tff_textpriv.tasks import base, command_flags, shared_flags
 
 
 @dataclasses.dataclass(frozen=True)
 class StudySettings(settings_lib.Settings):
   """Flags of the command itself."""
 
-  study: str = setting('demo', 'The study.', choices=tuple(STUDIES))
+  study: str = setting(
+    'demo', 'The study: one of those below, or the path of a .toml file of your own.'
+  )
   task: str | None = setting(
-    None, 'The task it is run on; by default the study’s usual one.', choices=_TASKS
+    None, 'The task it is run on; by default the study’s usual one.'
+  )
+  seeds: tuple[int, ...] = setting(
+    (),
+    'Seeds, 0,1,2 say: every arm is run with every one, and differences between arms '
+    'are compared seed by seed. By default one run per arm, with --seed.',
+    low=0,
+    high=2**31 - 1,
   )
   study_dir: str = setting('runs/studies', 'The folder of all studies.')
   format: str = setting(
@@ -57,7 +42,7 @@ class StudySettings(settings_lib.Settings):
   )
   cross_data: str | None = setting(
     None,
-    'Text of another domain, one document a line, for subword_table2; the embedded '
+    'Text of another domain, one document per line, for subword_table2; the embedded '
     'data take the text of the other task.',
   )
 
@@ -73,118 +58,55 @@ def main(argv: Sequence[str]) -> int:
   """
   own, passed_on = shared_flags.split(argv, StudySettings)
   chosen = flags.make(StudySettings, flags.parse(own, _groups()))
-  study = STUDIES[chosen.study]
+  study = study_files.load(chosen.study)
   if chosen.task is not None and chosen.task not in study.tasks:
     raise settings_lib.SettingsError(
       'task', chosen.task, f'{study.name} is a study of {", ".join(study.tasks)}'
     )
   task = base.find(chosen.task or study.tasks[0])
   folder = pathlib.Path(chosen.study_dir) / f'{study.name}_{task.name}'
-  passed_on = [*study.default_flags, *passed_on]
-  arms = study.arms(_scale(chosen, task, passed_on, folder))
-  experiments = [_experiment(task, arm, passed_on, folder) for arm in arms]
-  results = []
-  for number, (arm, experiment) in enumerate(zip(arms, experiments, strict=True), 1):
-    print(f'\n=== {arm.label} (run {number} of {len(arms)})')
-    finished = output.finished_results(experiment.folder, experiment.config)
-    if finished is None:
-      code = base.run(experiment)
-      if code:
-        return code
-      finished = output.finished_results(experiment.folder, experiment.config)
-    assert finished is not None  # A run that ended well has written them.
-    results.append(finished)
-  rows = [
-    study_output.Row(arm, experiment.folder, result, arm.paper.get(task.name, {}))
-    for arm, experiment, result in zip(arms, experiments, results, strict=True)
-  ]
-  table = study_output.write(study, task.name, rows, folder, argv)
+  plan = study_runner.make_plan(
+    study,
+    task,
+    flags.parse(passed_on, command_flags.groups(task)),
+    chosen.seeds,
+    folder,
+    chosen.cross_data,
+  )
+  for note in plan.notes:
+    print(note)
+  code = study_runner.run_all(plan.runs)
+  if code:
+    return code
+  outcome = study_runner.outcome(study, task, plan, compares=bool(chosen.seeds))
+  study_tables.write(outcome, folder, argv)
+  # Only now is matplotlib needed, which takes a second.
+  from tff_textpriv.experiments import study_plot
+
+  picture = study_plot.draw(study, outcome.rows)
+  files.write_atomically(folder / f'{study.name}.png', picture)
   if chosen.format == 'json':
-    print(json.dumps({row.arm.label: row.results for row in rows}, indent=2))
+    print(json.dumps(outcome.as_json, indent=2))
   else:
-    print(f'\n{table}\n\nwritten: {folder}/{study.name}.md, .csv, .png')
+    print(f'\n{outcome.text}\n\nwritten: {folder}/{study.name}.md, .csv, .png')
   return 0
 
 
 def help_page() -> str:
   """Writes the command's help."""
-  listed = '; '.join(f'{name}: {study.title}' for name, study in STUDIES.items())
+  listed = '; '.join(
+    f'{name}: {study_files.load(name).title}' for name in study_files.names()
+  )
   return flags.format_help(
     'python -m tff_textpriv.tools.study --study=NAME [--flag=value ...]',
-    f'Runs a study and writes a table, a CSV and a plot. Studies: {listed}. All other '
-    'flags are passed on to the runs (see the help of the task).',
+    f'Runs a study and writes tables, CSV files and a plot. Studies: {listed}. All other '
+    'flags are passed on to the runs that have them (see the help of the task).',
     _groups(),
   )
 
 
 def _groups() -> list[flags.Group]:
   return [flags.Group('Study', StudySettings)]
-
-
-def _experiment(
-  task: experiment_lib.Task,
-  arm: studies.Arm,
-  passed_on: Sequence[str],
-  folder: pathlib.Path,
-) -> experiment_lib.Experiment:
-  """Makes the experiment of an arm, with all flags that its algorithm has."""
-  slug = re.sub(r'[^a-z0-9.]+', '_', arm.label.lower())
-  algorithm = next(
-    flag.removeprefix('--algo=') for flag in arm.flags if flag.startswith('--algo=')
-  )
-  common = shared_flags.kept(passed_on, task, algorithm)
-  return base.parse(
-    task,
-    [*common, *arm.flags, f'--root_output_dir={folder}', f'--experiment_name={slug}'],
-  )
-
-
-def _scale(
-  chosen: StudySettings,
-  task: experiment_lib.Task,
-  passed_on: Sequence[str],
-  folder: pathlib.Path,
-) -> studies.Scale:
-  """Reads, from the flags of the runs, what decides the arms."""
-  probe = _experiment(
-    task, studies.Arm('probe', ('--algo=dp_fed_avg',)), passed_on, folder
-  )
-  if task.kind == 'classification':
-    return studies.Scale(
-      task.name,
-      probe.run.total_rounds,
-      vectors_file=probe.task_settings.vectors_file or '',
-      given=frozenset(map(shared_flags.name, passed_on)),
-    )
-  cross_data = chosen.cross_data
-  if cross_data is None and chosen.study == 'subword_table2':
-    cross_data = _other_domain(probe, folder)
-  return studies.Scale(
-    task.name,
-    total_rounds=probe.run.total_rounds,
-    num_clients=getattr(
-      probe.task_settings, 'num_clients', probe.task_settings.num_users
-    ),
-    vocab_size=probe.task_settings.vocab_size,
-    model_size=probe.task_settings.model.split('_')[1],
-    cross_data=cross_data or '',
-  )
-
-
-def _other_domain(probe: experiment_lib.Experiment, folder: pathlib.Path) -> str:
-  """Writes the text of the other task's embedded users to a file."""
-  if probe.task_settings.data != 'embedded':
-    raise settings_lib.SettingsError(
-      'cross_data', None, f'is needed with --data={probe.task_settings.data}'
-    )
-  other = {'stackoverflow': 'reddit', 'reddit': 'stackoverflow'}[probe.task.name]
-  data = base.find(other).load(probe.task_settings, probe.run.seed)
-  file = folder / f'{other}.txt'
-  file.parent.mkdir(parents=True, exist_ok=True)
-  with open(file, 'w', encoding='utf-8') as stream:
-    for user in data.train.client_ids:
-      stream.writelines(f'{text}\n' for text in data.train.read(user))
-  return str(file)
 
 
 if __name__ == '__main__':

@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import flags
+from tff_textpriv.export import typing_loop
 from tff_textpriv.settings import (
   REQUIRED,
   IncompatibleSettingsError,
   Settings,
   setting,
 )
-from tff_textpriv.tools import typing_loop
 
 if TYPE_CHECKING:
   from tff_textpriv.export import runs

@@ -16,7 +16,7 @@ from tff_textpriv.training import coroutines, saved_state
 
 _PREFIX = 'program_state_'
 # What the arrays and notes of a checkpoint are and mean; a change gets a new number.
-_FORMAT = 1
+_FORMAT = 2
 _FORMAT_FILE = 'format.json'
 
 
@@ -142,9 +142,9 @@ def _check_format(folder: pathlib.Path) -> None:
   Those of versions that named no format have the first one.
   """
   file = folder / _FORMAT_FILE
-  if not file.exists():
+  if not file.exists() and not exist_in(folder):
     return
-  found = files.read_json(file).get('format')
+  found = files.read_json(file).get('format') if file.exists() else 1
   if found != _FORMAT:
     raise CheckpointError(
       f'{folder}: its checkpoints have format {found}, and this version of the package '

@@ -1,178 +1,147 @@
-"""Runs an experiment on a classification task, from data to privacy card."""
+"""Classification tasks: examples dealt to clients, and one phase."""
 
+import dataclasses
 import pathlib
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tff_textpriv import metrics as metrics_lib
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled
+from tff_textpriv.iterative_processes import algorithm
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import local, local_gaussian, plans
-from tff_textpriv.runtime import cohorts, execution
 from tff_textpriv.training import (
-  classification_settings,
   classifier_workbench,
+  course,
   experiment,
-  output,
-  program,
-  reporting,
+  phases,
   selection,
   token_workbench,
+  workbench,
 )
 
-_Workbench = classifier_workbench.ClassifierWorkbench | token_workbench.TokenWorkbench
-# The figures of a test that are printed, and how.
-_FIGURES = {
-  'auc': 'AUC',
-  'accuracy': 'accuracy',
-  'global_accuracy': 'global accuracy',
-  'local_accuracy': 'local accuracy',
-  'received_local_accuracy': 'as received',
-}
+# The figures of a test that are printed.
+_FIGURES = (
+  'auc',
+  'accuracy',
+  'global_accuracy',
+  'local_accuracy',
+  'received_local_accuracy',
+)
+_TESTED_ON = {'num_examples': 'examples', 'num_users': 'users'}
 
 
-def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> int:
-  """Trains, evaluates on the test examples, and writes the output folder.
+class Classification(course.Course):
+  """A run on a classification task."""
 
-  Args:
-    chosen: The experiment.
-    train: What trains; `program.train` if not given.
-
-  Returns:
-    The command's exit code: 0, or 128 plus the signal that interrupted.
-  """
-  _check_claim(chosen)
-  data = chosen.task.load(chosen.task_settings, chosen.run.seed)
-  with output.OutputFolder(chosen.folder) as folder:
-    return _run_in(folder, chosen, data, train or program.train)
-
-
-def _run_in(
-  folder: output.OutputFolder,
-  chosen: experiment.Experiment,
-  data: labelled.LabelledData,
-  train: program.Trainer,
-) -> int:
-  """Runs an experiment in its folder; returns the exit code."""
-  folder.check_config(chosen.config)
-  bench = _workbench(chosen, data, folder.path)
-  try:
-    return _run_on(bench, folder, chosen, data, train)
-  finally:
-    if bench.devices is not None:
-      bench.devices.close()
-
-
-def _run_on(
-  bench: _Workbench,
-  folder: output.OutputFolder,
-  chosen: experiment.Experiment,
-  data: labelled.LabelledData,
-  train: program.Trainer,
-) -> int:
-  """Runs an experiment on its workbench; returns the exit code."""
-  sampler = _sampler(chosen, bench)
-  plan = _plan(chosen, bench, sampler.cohort_size)
-  # Nothing that the user chose can be refused any more.
-  folder.claim(chosen.config)
-  _say_what_runs(chosen, data, bench, sampler, plan)
-  with execution.execution(
-    chosen.machine.num_workers,
-    chosen.machine.workers,
-    chosen.machine.max_concurrent_clients,
-    cohort_size=sampler.cohort_size,
-    log_dir=folder.path,
-  ) as runtime:
-    process = chosen.algorithm.build(
-      bench.functional, chosen.algorithm_settings, plan, chosen.run.seed
+  def __init__(self, chosen: experiment.Experiment):
+    """Reads the data and deals them to clients; see the base class."""
+    super().__init__(chosen)
+    _check_claim(chosen)
+    _check_model(chosen)
+    task = chosen.task_settings
+    data: labelled.LabelledData = chosen.task.load(task, chosen.run.seed)
+    train = classifier_workbench.kept_examples(
+      data.train, task.max_train_examples, chosen.run.seed
     )
-    outcome = train(
-      program.Program(
-        process=process,
-        sampler=sampler,
-        client_data=bench.client_batches,
-        evaluate=lambda weights: bench.evaluate(weights, 'validation'),
-        plan=plan,
-        total_rounds=chosen.run.total_rounds,
-        rounds_per_eval=chosen.run.rounds_per_eval,
-        rounds_per_checkpoint=chosen.machine.rounds_per_checkpoint,
-        client_seed=chosen.run.seed if chosen.algorithm.client_seeds else None,
-        selection=selection.Selection(
-          chosen.task_settings.model_selection, metric='loss'
-        ),
-        devices=bench.devices,
-      ),
-      _opening_ledger(chosen, plan),
-      folder.path,
-      runtime,
+    self._data = dataclasses.replace(data, train=train)
+    self._partition = classifier_workbench.deal(chosen, train)
+    self.selection = selection.Selection(task.model_selection, metric='loss')
+
+  @property
+  def users(self) -> Sequence[str]:
+    """See the base class."""
+    return list(self._partition)
+
+  def describe(self, all_phases: Sequence[phases.Phase]) -> list[str]:
+    """See the base class."""
+    sizes = [len(rows) for rows in self._partition.values()]
+    data, sampler = self._data, all_phases[0].sampler
+    lines = [
+      f'data      {data.name}: {sum(sizes):,} train, {len(data.validation):,} '
+      f'validation, {len(data.test):,} test examples'
+    ]
+    rounds = self._chosen.run.total_rounds
+    if self._chosen.algorithm.gathers_data:
+      return [*lines, f'rounds    {rounds} passes over all data in one place']
+    return [
+      *lines,
+      f'clients   {len(sizes):,} of {min(sizes):,} to {max(sizes):,} examples '
+      f'({self._chosen.task_settings.federation})',
+      f'rounds    {rounds} of {sampler.cohort_size:,} clients, '
+      f'{sampler.sampling} sampling',
+    ]
+
+  def make_bench(
+    self, phase: phases.Phase, before: course.PhaseEnd | None, folder: pathlib.Path
+  ) -> workbench.Workbench:
+    """Makes the workbench that goes with what the model reads."""
+    del phase, before  # There is one phase.
+    parts = (self._chosen, self._data, self._partition, folder)
+    if self._chosen.task_settings.reads_tokens:
+      return token_workbench.TokenWorkbench(*parts)
+    return classifier_workbench.ClassifierWorkbench(*parts)
+
+  def begin(
+    self, phase: phases.Phase, bench: workbench.Workbench, folder: pathlib.Path
+  ) -> str:
+    """See the base class: there is nothing to keep."""
+    del phase, folder  # The model is all there is to say.
+    task = self._chosen.task_settings
+    read = 'words' if task.reads_tokens else task.representation
+    if self._chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART:
+      read = 'users’ own words'
+    model = self._chosen.model_name
+    return f'model     {model} on {read}, {bench.num_parameters:,} parameters'
+
+  def open_ledger(self, ledger: ledger_lib.Ledger) -> None:
+    """Enters that a representation was fitted on users' text, if it was."""
+    has_own = self._chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART
+    if self._chosen.task_settings.reads_clients_text and not has_own:
+      ledger.note_no_guarantee('representation', 'fitted on the clients’ own text')
+
+  def finish(
+    self, end: course.PhaseEnd, metrics: Mapping[str, float], folder: pathlib.Path
+  ) -> tuple[dict[str, Any], str]:
+    """See the base class: a classifier leaves nothing more."""
+    del folder  # Nothing is written.
+    figures = ', '.join(
+      f'{metric.label} {metric.shown(metrics[metric.name])}'
+      for metric in map(metrics_lib.find, _FIGURES)
+      if metric.name in metrics
     )
-  if outcome.ended == 'interrupted':
-    return reporting.interrupted(outcome)
-  metrics = bench.test(outcome.selected_weights, outcome.rounds_done)
-  privacy = reporting.write_card(
-    chosen, outcome, plan, folder.path, chosen.task_settings.user_note
-  )
-  reporting.write_results(
-    outcome,
-    privacy,
-    metrics,
-    bench.to_keras(outcome.selected_weights),
-    bench.usage(folder.path),
-    folder.path,
-    **reporting.bytes_per_client(process, plan),
-  )
-  figures = ', '.join(
-    f'{name} {metrics[key]:.4f}' for key, name in _FIGURES.items() if key in metrics
-  )
-  if chosen.task_settings.model_selection == selection.BEST:
-    figures += f', model of round {outcome.selected_round}'
-  reporting.say_results(
-    outcome,
-    privacy,
-    f'test: {figures} ({_tested_on(metrics)})',
-    folder.path,
-  )
-  return 0
-
-
-def _tested_on(metrics: Mapping[str, float]) -> str:
-  """Says on what the figures of the test were measured."""
-  names = {'num_examples': 'examples', 'num_users': 'users'}
-  return ', '.join(
-    f'{metrics[key]:,} {name}' for key, name in names.items() if key in metrics
-  )
-
-
-def _workbench(
-  chosen: experiment.Experiment, data: labelled.LabelledData, folder: pathlib.Path
-) -> _Workbench:
-  """Makes the workbench that goes with what the model reads.
-
-  Raises:
-    IncompatibleSettingsError: If the algorithm cannot train the model.
-  """
-  if chosen.task_settings.reads_tokens:
-    return token_workbench.TokenWorkbench(chosen, data, folder)
-  if chosen.algorithm.local_part:
-    raise settings_lib.IncompatibleSettingsError(
-      f'--algo={chosen.algorithm.name} leaves an embedding of words on the device, '
-      f'which --model={chosen.task_settings.model} of the task {chosen.task.name} does '
-      'not have; it goes with the models bilstm_* and encoder_* of the tasks newsgroups, '
-      'agnews, sst2 and custom'
+    if self.selection.rule == selection.BEST:
+      figures += f', model of round {end.outcome.selected_round}'
+    tested_on = ', '.join(
+      f'{metrics[key]:,} {name}' for key, name in _TESTED_ON.items() if key in metrics
     )
-  return classifier_workbench.ClassifierWorkbench(chosen, data)
+    return {}, f'test: {figures} ({tested_on})'
+
+
+def _check_model(chosen: experiment.Experiment) -> None:
+  """Refuses a model without the part that the algorithm leaves on the device."""
+  if chosen.task_settings.reads_tokens or chosen.algorithm.has_whole_model:
+    return
+  raise settings_lib.IncompatibleSettingsError(
+    f'--algo={chosen.algorithm.name} leaves an embedding of words on the device, '
+    f'which --model={chosen.task_settings.model} of the task {chosen.task.name} does '
+    'not have; it goes with the models bilstm_* and encoder_* of the tasks newsgroups, '
+    'agnews, sst2 and custom'
+  )
 
 
 def _check_claim(chosen: experiment.Experiment) -> None:
   """Refuses a privacy claim that the representation or the federation breaks."""
   task = chosen.task_settings
-  if task.parts_users and chosen.claims_privacy:
+  if not chosen.privacy_settings.claims:
+    return
+  if task.parts_users:
     raise settings_lib.IncompatibleSettingsError(
       f'--federation={task.federation} deals the texts of one user to many clients: a '
       'figure for clients would promise nothing to users. Use --federation=users, or for '
       'a comparison add --privacy_claim=false.'
     )
-  if task.reads_clients_text and chosen.claims_privacy:
+  if task.reads_clients_text:
     what = f'--representation={task.representation} is fitted on'
     if task.reads_tokens:
       what = 'without --vectors_file or --checkpoint, the vocabulary is made of'
@@ -180,88 +149,3 @@ def _check_claim(chosen: experiment.Experiment) -> None:
       f'{what} the clients’ text, which no noise protects: there is no privacy figure to '
       'claim. For a comparison, add --privacy_claim=false.'
     )
-
-
-def _sampler(chosen: experiment.Experiment, bench: _Workbench) -> cohorts.CohortSampler:
-  """Makes the sampler; without clients, there is one place that always takes part."""
-  client_ids = list(bench.partition)
-  run = cast(classification_settings.ClassificationRunSettings, chosen.run)
-  if chosen.algorithm.pooled:
-    return cohorts.CohortSampler(client_ids, 1, 'fixed', chosen.run.seed)
-  return cohorts.CohortSampler(
-    client_ids,
-    run.cohort(len(client_ids)),
-    chosen.run.cohort_sampling,
-    chosen.run.seed,
-    run.dropout_rate,
-  )
-
-
-def _plan(
-  chosen: experiment.Experiment,
-  bench: _Workbench,
-  cohort_size: int,
-) -> reporting.Plan | None:
-  """Makes the privacy plan, where the algorithm has one."""
-  privacy = chosen.privacy_settings
-  if privacy is None:
-    return None
-  if isinstance(privacy, local.LocalPrivacySettings):
-    return local.make_plan(privacy, bench.model.num_parameters)
-  if isinstance(privacy, local_gaussian.LocalGaussianSettings):
-    return privacy.plan()
-  return plans.make_plan(
-    privacy,
-    sampling=chosen.run.cohort_sampling,
-    simulated_population=len(bench.partition),
-    simulated_cohort=cohort_size,
-    rounds=chosen.run.total_rounds,
-  )
-
-
-def _opening_ledger(
-  chosen: experiment.Experiment, plan: reporting.Plan | None
-) -> ledger_lib.Ledger:
-  """Opens the ledger with what is settled before the first round."""
-  ledger = reporting.opening_ledger(chosen, plan)
-  if chosen.task_settings.reads_clients_text and chosen.algorithm.local_part != 'table':
-    ledger.note_no_guarantee('representation', 'fitted on the clients’ own text')
-  return ledger
-
-
-def _say_what_runs(
-  chosen: experiment.Experiment,
-  data: labelled.LabelledData,
-  bench: _Workbench,
-  sampler: cohorts.CohortSampler,
-  plan: reporting.Plan | None,
-) -> None:
-  """Prints what is about to be trained, on what, and under which promise."""
-  task = chosen.task_settings
-  sizes = [len(rows) for rows in bench.partition.values()]
-  print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
-  print(
-    f'  data      {data.name}: {sum(sizes):,} train, {len(data.validation):,} '
-    f'validation, {len(data.test):,} test examples'
-  )
-  if chosen.algorithm.pooled:
-    print(f'  rounds    {chosen.run.total_rounds} passes over all data in one place')
-  else:
-    print(
-      f'  clients   {len(sizes):,} of {min(sizes):,} to {max(sizes):,} examples '
-      f'({task.federation})'
-    )
-    print(
-      f'  rounds    {chosen.run.total_rounds} of {sampler.cohort_size:,} clients, '
-      f'{sampler.sampling} sampling'
-    )
-  read = 'words' if task.reads_tokens else task.representation
-  if chosen.algorithm.local_part == 'table':
-    read = 'users’ own words'
-  print(
-    f'  model     {task.model} on {read}, {bench.model.num_parameters:,} parameters'
-  )
-  for note in reporting.plan_notes(plan):
-    print(f'  {note}')
-  if plan is not None and task.user_note is not None:
-    print(f'  note      {task.user_note}')

@@ -3,8 +3,9 @@
 import dataclasses
 
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import algorithm
 from tff_textpriv.settings import setting
-from tff_textpriv.training import settings as training_settings
+from tff_textpriv.training import run_settings
 
 MODELS = ('logistic', 'network', 'lstm_network')
 REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', 'vectors')
@@ -20,6 +21,7 @@ class ClassificationSettings(settings_lib.Settings):
     'embedded',
     'The data: embedded (generated, nothing to download), or the path of a file or '
     'folder.',
+    key='generated text, or the path of yours (docs/data.md)',
   )
   max_train_examples: int | None = setting(
     None, 'Training examples to keep, drawn by the seed; all if not set.', low=1
@@ -31,7 +33,10 @@ class ClassificationSettings(settings_lib.Settings):
     choices=('shards', 'dirichlet'),
   )
   num_clients: int | None = setting(
-    None, 'Number N of clients; by default 100, or all users.', low=1
+    None,
+    'Number N of clients; by default 100, or all users.',
+    low=1,
+    key='number of clients; by default 100, or all users',
   )
   dirichlet_alpha: float = setting(
     1.0,
@@ -75,6 +80,7 @@ class ClassificationSettings(settings_lib.Settings):
     'Logistic regression, a ReLU network of 100, 50 and 25 units, or the same with an '
     'LSTM of 50 units in front.',
     choices=MODELS,
+    key='the model',
   )
   dropout: float = setting(
     0.2,
@@ -100,6 +106,11 @@ class ClassificationSettings(settings_lib.Settings):
     return self.representation in FITTED
 
   @property
+  def training_group(self) -> str:
+    """The users who train, by the ledger's name."""
+    return algorithm.ALL_USERS
+
+  @property
   def user_note(self) -> str | None:
     """Whom a privacy figure is about, where clients are not people."""
     if self.federation == 'users':
@@ -117,7 +128,7 @@ class ClassificationSettings(settings_lib.Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassificationRunSettings(training_settings.RunSettings):
+class ClassificationRunSettings(run_settings.RunSettings):
   """What decides the result, with defaults for a federation of few clients."""
 
   total_rounds: int = setting(25, 'Rounds of training.', low=1)

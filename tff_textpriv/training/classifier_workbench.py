@@ -1,7 +1,8 @@
 """What a run makes of labelled data: numbers, clients, a model, an evaluator."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,14 +10,16 @@ import tensorflow as tf
 from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
-from tff_textpriv.iterative_processes import classification_model
+from tff_textpriv.iterative_processes import classification_model, own_models
 from tff_textpriv.models import classifiers
 from tff_textpriv.models import usage as usage_lib
+from tff_textpriv.runtime import device_store
 from tff_textpriv.text import representations, rolling_hash
 from tff_textpriv.training import (
   classification_settings,
   classifier_evaluation,
   experiment,
+  workbench,
 )
 
 _DEFAULT_CLIENTS = 100
@@ -27,24 +30,29 @@ class ClassifierWorkbench:
 
   Attributes:
     model: The classifier.
-    functional: The same as a TFF model, with initial weights.
-    partition: The clients and the numbers of their examples.
-    devices: `None`: clients keep nothing.
+    functional: See `workbench.Workbench`.
+    num_parameters: See there.
+    devices: See there.
   """
 
-  devices = None
-
-  def __init__(self, chosen: experiment.Experiment, data: labelled.LabelledData):
-    """Deals the examples to clients, and encodes all texts.
+  def __init__(
+    self,
+    chosen: experiment.Experiment,
+    data: labelled.LabelledData,
+    dealt: partition.Partition,
+    folder: pathlib.Path,
+  ):
+    """Encodes all texts.
 
     Args:
       chosen: The experiment.
-      data: Its data.
+      data: Its data; the training examples are those that were dealt.
+      dealt: The clients and the numbers of their examples.
+      folder: The run's folder.
     """
     task: classification_settings.ClassificationSettings = chosen.task_settings
-    seed = chosen.run.seed
-    train = kept_examples(data.train, task.max_train_examples, seed)
-    self.partition = deal(chosen, train)
+    seed, train = chosen.run.seed, data.train
+    self._partitions = partitions(chosen, data, dealt)
     representation = self._representation = make_representation(task, train, seed)
     # Examples of several groups may share one list of texts: it is encoded once.
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
@@ -57,47 +65,63 @@ class ClassifierWorkbench:
       self._examples[name] = labelled_batching.encode(
         examples, encoded_texts[key], representation
       )
-    self.model = classifiers.build(
-      task.model,
-      num_ids=representation.num_ids,
-      width=representation.width + train.dense.shape[1],
-      num_classes=len(data.classes),
-      embedding_size=task.embedding_size if representation.is_sequence else 0,
-      dropout=task.dropout,
+    self.model: classifiers.Classifier
+    shape = (
+      representation.num_ids,
+      representation.width + train.dense.shape[1],
+      len(data.classes),
     )
+    if chosen.own.model is None:
+      self.model = classifiers.build(
+        task.model,
+        *shape,
+        embedding_size=task.embedding_size if representation.is_sequence else 0,
+        dropout=task.dropout,
+      )
+    else:
+      self.model = own_models.classifier(chosen.own.model, *shape)
     self.functional = classification_model.from_classifier(
       self.model, self.model.initial_weights(seed)
     )
+    self.num_parameters = self.model.num_parameters
     self._chosen = chosen
     self._classes = data.classes
+    self._client = chosen.algorithm.client(self.functional, chosen.algorithm_settings)
+    self.devices = workbench.open_devices(chosen, folder, self._set_up)
     self._evaluator = classifier_evaluation.ClassifierEvaluator(self.model)
 
-  def client_batches(
-    self, client_ids: Sequence[str], round_number: int
-  ) -> list[list[labelled_batching.Batch]]:
-    """Makes the batches of a round's clients."""
-    return [
-      labelled_batching.training_batches(
-        self._examples['train'],
-        self.partition[client_id],
-        batch_size=batch_size(self._chosen, len(self.partition[client_id])),
-        num_epochs=getattr(
-          self._chosen.algorithm_settings, 'client_epochs_per_round', 1
-        ),
-        rng=randomness.generator(
-          self._chosen.run.seed, 'batches', round_number, client_id
-        ),
-      )
-      for client_id in client_ids
-    ]
+  def batches(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
+    """Makes a client's batches of a round."""
+    rows = self._partitions['train'][user]
+    return labelled_batching.training_batches(
+      self._examples['train'],
+      rows,
+      batch_size=batch_size(self._chosen, len(rows)),
+      num_epochs=self._chosen.algorithm_settings.local_epochs,
+      rng=randomness.generator(self._chosen.run.seed, 'batches', round_number, user),
+    )
+
+  def adaptation(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
+    """Makes no batches: no part of these models is a client's own."""
+    del user, round_number  # It is the same for all.
+    return []
+
+  def clients(self, group: str) -> Sequence[str]:
+    """Returns the clients of a group."""
+    return list(self._partitions[group])
+
+  def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
+    """Returns a client's features and labels, ids padded as those of all clients."""
+    rows = self._partitions[group][client]
+    return labelled_batching.whole(self._examples, group, rows)
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` examples."""
     return self._evaluator.evaluate(weights, self._examples[group])
 
-  def test(self, weights: Sequence[np.ndarray], total_rounds: int) -> dict[str, float]:
+  def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
     """Returns the figures of the test."""
-    del total_rounds  # All clients have the same model, whenever that was made.
+    del rounds_done  # All clients have the same model, whenever that was made.
     return self.evaluate(weights, 'test')
 
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model:
@@ -128,17 +152,22 @@ class ClassifierWorkbench:
         hash_buckets=task.hash_buckets,
       )
     return usage_lib.ClassifierUsage(
-      task.model,
+      self._chosen.model_name,
       self._classes,
       encoding,
       dense_width=self.model.width - made.width,
     )
 
+  def _set_up(self, user: str) -> dict[str, bytes]:
+    """Makes what a device keeps from the start."""
+    del user  # All start alike.
+    return {device_store.STATE: self._client.first_state(())}
+
 
 def batch_size(chosen: experiment.Experiment, num_examples: int) -> int:
   """Returns the batch size of a client with so many examples."""
   updates = chosen.task_settings.updates_per_epoch
-  if updates is None or chosen.algorithm.pooled:
+  if updates is None or chosen.algorithm.gathers_data:
     return chosen.algorithm_settings.client_batch_size
   return labelled_batching.size_for_updates(num_examples, updates)
 
@@ -191,7 +220,7 @@ def deal(
   """Deals the training examples as `--federation` says."""
   task = chosen.task_settings
   seed = chosen.run.seed
-  if chosen.algorithm.pooled:
+  if chosen.algorithm.gathers_data:
     return partition.pooled(len(train))
   if task.federation == 'users':
     assert train.users is not None  # Only tasks that have users offer it.
@@ -200,3 +229,23 @@ def deal(
   if task.federation == 'dirichlet':
     return partition.dirichlet(train.labels, num_clients, task.dirichlet_alpha, seed)
   return partition.equal_shards(len(train), num_clients, seed)
+
+
+def partitions(
+  chosen: experiment.Experiment,
+  data: labelled.LabelledData,
+  dealt: partition.Partition,
+) -> Mapping[str, partition.Partition]:
+  """Returns the clients of all groups and the numbers of their examples.
+
+  Held-out examples are their users' where training examples are; otherwise nobody's, and
+  all in one place that has the group's name.
+  """
+  parts = {'train': dealt}
+  for group in ('validation', 'test'):
+    users = getattr(data, group).users
+    if users is None or chosen.task_settings.federation != 'users':
+      parts[group] = {group: np.arange(len(getattr(data, group)))}
+    else:
+      parts[group] = partition.by_user(users, None, chosen.run.seed)
+  return parts

@@ -2,15 +2,30 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv.datasets import batching, encoded
+from tff_textpriv.datasets import batching
 from tff_textpriv.models import language_models
 from tff_textpriv.text import tokenizers
 
 _BATCH_SIZE = 64
+
+
+class Scores(NamedTuple):
+  """What a model finds of tokens.
+
+  Attributes:
+    targets: Token ids [n] of posts one after the other, each with its EOS.
+    log_likelihood: Their log-likelihoods [n].
+    correct: Whether each was the model's first choice [n].
+  """
+
+  targets: np.ndarray
+  log_likelihood: np.ndarray
+  correct: np.ndarray
 
 
 class LanguageModelEvaluator:
@@ -45,17 +60,13 @@ class LanguageModelEvaluator:
     self._score = score
 
   def evaluate(
-    self,
-    weights: Sequence[np.ndarray],
-    clients: encoded.EncodedClients,
-    client_ids: Sequence[str],
+    self, weights: Sequence[np.ndarray | tf.Tensor], posts: Sequence[np.ndarray]
   ) -> dict[str, float]:
-    """Evaluates a model on some users, in one teacher-forced pass.
+    """Evaluates a model on posts, in one teacher-forced pass.
 
     Args:
       weights: The model's weights.
-      clients: The users' encoded posts.
-      client_ids: Which users.
+      posts: Users' encoded posts.
 
     Returns:
       `word_accuracy`: the share of words all of whose pieces are the model's first
@@ -65,7 +76,12 @@ class LanguageModelEvaluator:
       the perplexity of the language-modelling literature. `tokens_per_word`,
       `oov_share` (words that the tokenizer does not know) and `num_words`.
     """
-    posts = [post for client_id in client_ids for post in clients.posts(client_id)]
+    return word_metrics(*self.score(weights, posts), self._tokenizer.starts_word)
+
+  def score(
+    self, weights: Sequence[np.ndarray | tf.Tensor], posts: Sequence[np.ndarray]
+  ) -> 'Scores':
+    """Scores every token of posts; see `evaluate`."""
     examples = batching.windows(posts, self._max_length)
     log_likelihood: list[np.ndarray] = [np.zeros(0)] * len(examples)
     correct: list[np.ndarray] = [np.zeros(0, bool)] * len(examples)
@@ -78,12 +94,16 @@ class LanguageModelEvaluator:
         length = len(examples[position]) - 1
         log_likelihood[position] = batch_scores[row, :length]
         correct[position] = batch_correct[row, :length]
-    return word_metrics(
-      targets=_concatenate([example[1:] for example in examples], np.int32),
-      log_likelihood=_concatenate(log_likelihood, np.float64),
-      correct=_concatenate(correct, np.bool_),
-      starts_word=self._tokenizer.starts_word,
+    return Scores(
+      _concatenate([example[1:] for example in examples], np.int32),
+      _concatenate(log_likelihood, np.float64),
+      _concatenate(correct, np.bool_),
     )
+
+  def of_users(self, scores: Sequence['Scores']) -> dict[str, float]:
+    """Returns the metrics of several users' posts, each scored by the user's own model."""
+    joined = Scores(*(np.concatenate(part) for part in zip(*scores, strict=True)))
+    return word_metrics(*joined, self._tokenizer.starts_word)
 
 
 def word_metrics(

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.iterative_processes import registry
-from tff_textpriv.privacy import local_gaussian
-from tff_textpriv.training import settings as training_settings
+from tff_textpriv.iterative_processes.algorithm import Algorithm
+from tff_textpriv.privacy.mechanism import MechanismSettings
+from tff_textpriv.training import own_parts
+from tff_textpriv.training.run_settings import MachineSettings, RunSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Task:
   kind: str
   settings: type[settings_lib.Settings]
   load: Callable[[Any, int], Any]
-  run_settings: type[training_settings.RunSettings] = training_settings.RunSettings
+  run_settings: type[RunSettings] = RunSettings
   run_name: str = ''
   check: Callable[[Any], None] = lambda _: None
-  defaults: Callable[[registry.Algorithm], Mapping[str, str]] = lambda _: {}
+  defaults: Callable[[Algorithm], Mapping[str, str]] = lambda _: {}
   variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
 
@@ -50,12 +51,18 @@ class Experiment:
   """A task and an algorithm with everything that was chosen for them."""
 
   task: Task
-  algorithm: registry.Algorithm
+  algorithm: Algorithm
   task_settings: Any
   algorithm_settings: Any
-  privacy_settings: Any | None
-  run: training_settings.RunSettings
-  machine: training_settings.MachineSettings
+  privacy_settings: MechanismSettings
+  run: RunSettings
+  machine: MachineSettings
+  own: own_parts.OwnParts = own_parts.NOTHING
+
+  @property
+  def model_name(self) -> str:
+    """What the model is called."""
+    return self.task_settings.model if self.own.model is None else 'own'
 
   @property
   def folder(self) -> pathlib.Path:
@@ -63,14 +70,6 @@ class Experiment:
     task = self.task.run_name or self.task.name
     name = self.machine.experiment_name or f'{task}_{self.algorithm.name}'
     return pathlib.Path(self.machine.root_output_dir) / name
-
-  @property
-  def claims_privacy(self) -> bool:
-    """Whether the run is going to claim a privacy figure."""
-    privacy = self.privacy_settings
-    if isinstance(privacy, local_gaussian.LocalGaussianSettings):
-      return privacy.plan().no_guarantee_reason is None
-    return privacy is not None and privacy.privacy_claim
 
   @property
   def config(self) -> dict[str, Any]:
@@ -83,8 +82,10 @@ class Experiment:
       self.run,
     )
     for group in groups:
-      if group is not None:
-        config |= dataclasses.asdict(group)
+      config |= dataclasses.asdict(group)
+    for name, fingerprint in self.own.fingerprints.items():
+      before = f' in place of {config[name]}' if name in config else ''
+      config[name] = f'own {fingerprint}{before}'
     # Where caches and downloads are does not matter.
     config.pop('data_dir', None)
     return config

@@ -6,8 +6,6 @@ import pathlib
 
 from tff_textpriv import files
 from tff_textpriv.datasets import clients
-from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.privacy import ledger_entries
 from tff_textpriv.text import statistics
 from tff_textpriv.training import experiment, tokenizer_sources
 
@@ -45,7 +43,6 @@ class LineageRow:
 def write(
   chosen: experiment.Experiment,
   data: clients.FederatedText,
-  ledger: ledger_lib.Ledger,
   last_index: int,
   folder: pathlib.Path,
 ) -> list[LineageRow]:
@@ -57,7 +54,6 @@ def write(
   Args:
     chosen: The experiment.
     data: Its data.
-    ledger: What was spent.
     last_index: The phase that the run ended in.
     folder: The run's folder.
 
@@ -82,7 +78,7 @@ def write(
     rows.append(
       LineageRow(
         record=record,
-        epsilon=_cost(record, ledger),
+        epsilon=_cost(record, chosen),
         kl=statistics.unigram_kl(real, own),
         tokens_per_word=statistics.tokens_per_word(record.tokenizer, test_text),
         oov_share=statistics.oov_share(record.tokenizer, test_text),
@@ -101,12 +97,13 @@ def write_remap_effect(
   )
 
 
-def _cost(record: tokenizer_sources.TokenizerRecord, ledger: ledger_lib.Ledger) -> str:
+def _cost(
+  record: tokenizer_sources.TokenizerRecord, chosen: experiment.Experiment
+) -> str:
   if record.source in ('oracle', 'train'):
     return 'no guarantee'
   if record.source == 'heavy_hitters':
-    spent = [e.epsilon for e in ledger.entries if e.kind == ledger_entries.LOCAL]
-    return f'{sum(spent):g} (local)'
+    return f'{chosen.task_settings.heavy_hitters_epsilon:g} (local)'
   return '0'
 
 

@@ -108,20 +108,6 @@ class OutputFolder:
       files.write_atomically(file, json.dumps(config, indent=2) + '\n')
 
 
-def finished_results(
-  folder: pathlib.Path, config: Mapping[str, Any]
-) -> dict[str, Any] | None:
-  """Reads the results of a run that is done with these settings; `None` if it is not."""
-  file = folder / 'results.json'
-  claimed = folder / 'config.json'
-  if not file.exists() or not claimed.exists():
-    return None
-  if files.read_json(claimed) != json.loads(json.dumps(config)):
-    # Running it will say which settings differ.
-    return None
-  return files.read_json(file)
-
-
 def _no_room(error: BaseException | None) -> str | None:
   """Returns the first line of an error that comes of a full disk, else `None`."""
   while error is not None:

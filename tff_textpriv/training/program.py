@@ -14,10 +14,9 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
-from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import stacked_batches
-from tff_textpriv.privacy import card, mechanism, plans
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
 from tff_textpriv.training import checkpoints, coroutines, garbage, releases, stopping
 from tff_textpriv.training import progress as progress_lib
@@ -35,17 +34,15 @@ class Program:
     sampler: Draws the users of each round.
     client_data: Gives the data sets of these users in that round.
     evaluate: Measures model weights on the validation users.
-    plan: The privacy plan that is charged each round; `None` without one.
+    mechanism: What is charged each round, and says when to stop.
     total_rounds: The number of the last round to train.
     rounds_per_eval: Rounds between evaluations.
     rounds_per_checkpoint: Rounds between checkpoints.
+    stop_after_round: A round after which to end as if interrupted.
     rounds_before: The rounds that others have trained before; counting goes on.
     initial_state: Gives the state to start from; by default the process's own.
     checkpoint_folder: Where checkpoints are, within the run's folder.
     user_group: The name, in the ledger, of the users that are drawn.
-    client_seed: The run's seed, where the algorithm has clients draw random numbers:
-      each client's data are then the pair of its batches and `[seed]`, int32 [2], a
-      function of this seed, the round and the client. `None` for batches alone.
     selection: Which evaluated round's weights the outcome has as selected ones.
     devices: What the users' devices keep, where they keep something; versions go with
       checkpoints.
@@ -55,27 +52,20 @@ class Program:
   sampler: cohorts.CohortSampler
   client_data: Callable[[Sequence[str], int], Sequence[Any]]
   evaluate: Callable[[Sequence[np.ndarray]], dict[str, float]]
-  plan: card.Plan | None
+  mechanism: Mechanism
   total_rounds: int
   rounds_per_eval: int
   rounds_per_checkpoint: int
+  stop_after_round: int | None = None
   rounds_before: int = 0
   initial_state: Callable[[], Any] | None = None
   checkpoint_folder: str = 'checkpoints'
   user_group: str = ''
-  client_seed: int | None = None
   selection: selection_lib.Selection = selection_lib.Selection()
   devices: device_store.DeviceStore | None = None
 
   def __post_init__(self) -> None:
-    if (
-      isinstance(self.plan, plans.CentralDpPlan)
-      and self.plan.sampling != self.sampler.sampling
-    ):
-      raise mechanism.PrivacyError(
-        f'cohorts are drawn by {self.sampler.sampling} sampling, and the privacy plan '
-        f'accounts for {self.plan.sampling} sampling: its figure would be false'
-      )
+    self.mechanism.check_sampling(self.sampler.sampling)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,19 +141,17 @@ def train(
     with progress_lib.Progress(round_number, program.total_rounds) as progress:
       ended = 'finished'
       while round_number < program.total_rounds:
-        if stop:
+        if stop or round_number == program.stop_after_round:
           ended = 'interrupted'
           break
-        if isinstance(program.plan, plans.CentralDpPlan) and ledger.would_exceed(
-          program.plan, program.user_group
-        ):
+        if ledger.would_exceed(program.mechanism, program.user_group):
           ended = 'budget'
           break
         round_number += 1
         started = time.monotonic()
         users = program.sampler.cohort(round_number)
         reporting = program.sampler.reporting(users, round_number)
-        cohort = _cohort_data(program, reporting, round_number)
+        cohort = program.client_data(reporting, round_number)
         is_evaluated = _is_due(
           round_number, program.rounds_per_eval, program.total_rounds
         )
@@ -182,8 +170,10 @@ def train(
         state = output.state
         if program.devices is not None:
           program.devices.commit(round_number)
-        # Who dropped out is charged too: it took part in the draw.
-        _charge(ledger, program, users)
+        # Who dropped out is charged too: it took part in the draw. The ledger is kept in
+        # checkpoints, which must not tell who takes part.
+        places = program.sampler.places(users)
+        ledger.charge(program.mechanism, places, program.user_group)
         metrics = _round_metrics(output.metrics, len(cohort))
         if program.sampler.dropout_rate:
           metrics['dropped_clients'] = len(users) - len(cohort)
@@ -212,19 +202,6 @@ def train(
       search.best_round or round_number,
       search.target_round,
     )
-
-
-def _cohort_data(
-  program: Program, users: Sequence[str], round_number: int
-) -> Sequence[Any]:
-  """Returns the data of a round's users, each with a seed if the program asks."""
-  cohort = program.client_data(users, round_number)
-  if program.client_seed is None:
-    return cohort
-  return [
-    (batches, [randomness.client_seed(program.client_seed, round_number, user)])
-    for user, batches in zip(users, cohort, strict=True)
-  ]
 
 
 def _next_round(process: Any) -> Callable[[Any, Sequence[Any]], Any]:
@@ -263,16 +240,6 @@ def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
     if np.ndim(value) == 0:
       result['_'.join(map(str, path))] = float(value)
   return result
-
-
-def _charge(ledger: ledger_lib.Ledger, program: Program, users: Sequence[str]) -> None:
-  """Enters a round's cost, by what the plan is a plan of."""
-  if isinstance(program.plan, plans.CentralDpPlan):
-    ledger.charge_round(program.plan, group=program.user_group)
-  elif program.plan is not None:
-    # The ledger is kept in checkpoints, which must not tell who takes part.
-    places = program.sampler.places(users)
-    ledger.charge_reports(program.plan, places, group=program.user_group)
 
 
 def _spent(ledger: ledger_lib.Ledger) -> dict[str, float]:

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 
 import tqdm
 
-# The validation metrics that are shown, where there are any: name and format.
-_VALIDATION_FIGURES = {
-  'word_accuracy': ('accuracy', '{:.4f}'),
-  'word_perplexity': ('perplexity', '{:.2f}'),
-  'accuracy': ('accuracy', '{:.4f}'),
-  'auc': ('AUC', '{:.4f}'),
-}
+from tff_textpriv import metrics as metrics_lib
+
+# The validation metrics that are shown, where there are any.
+_SHOWN = ('word_accuracy', 'word_perplexity', 'accuracy', 'auc')
 
 
 class Progress:
@@ -49,18 +46,11 @@ class Progress:
     figures['examples/s'] = f'{metrics["num_examples"] / seconds:.0f}'
     self._bar.set_postfix(figures, refresh=False)
     self._bar.update()
-    validation = {
-      name.removeprefix('validation_'): value
-      for name, value in metrics.items()
-      if name.startswith('validation_')
-    }
-    if not validation:
+    if not any(name.startswith(metrics_lib.VALIDATION) for name in metrics):
       return
-    figures |= {
-      shown: pattern.format(validation[name])
-      for name, (shown, pattern) in _VALIDATION_FIGURES.items()
-      if name in validation
-    }
+    for metric in map(metrics_lib.find, _SHOWN):
+      if metric.validation in metrics:
+        figures[metric.short] = metric.shown(metrics[metric.validation])
     line = '  '.join(f'{name} {value}' for name, value in figures.items())
     if self._bar.disable:
       remaining = (self._total - round_number) * self._seconds_per_round(round_number)

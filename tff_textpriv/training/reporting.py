@@ -2,40 +2,19 @@
 
 import json
 import pathlib
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_textpriv import files
-from tff_textpriv.iterative_processes import communication
+from tff_textpriv.iterative_processes import contract
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.privacy import card, local, local_gaussian, plans
-from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import card
+from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.training import experiment, program
-
-Plan = card.Plan
-
-# What a ledger without a guarantee is opened with; no figure comes of it.
-_NOMINAL_DELTA = 1e-6
-
-
-def opening_ledger(
-  chosen: experiment.Experiment, plan: Plan | None
-) -> ledger_lib.Ledger:
-  """Opens the ledger of a run that has spent nothing yet."""
-  if plan is not None:
-    return ledger_lib.Ledger(plan.delta, plan.accountant)
-  ledger = ledger_lib.Ledger(_NOMINAL_DELTA)
-  why = (
-    'all data are in one place'
-    if chosen.algorithm.pooled
-    else 'updates are averaged without clipping and without noise'
-  )
-  ledger.note_no_guarantee(chosen.algorithm.name, why)
-  return ledger
 
 
 def interrupted(outcome: program.Outcome) -> int:
@@ -44,24 +23,25 @@ def interrupted(outcome: program.Outcome) -> int:
     f'stopped after round {outcome.rounds_done}; repeat the command to go on',
     file=sys.stderr,
   )
-  return 128 + (outcome.signal_number or 0)
+  return 128 + (outcome.signal_number or signal.SIGINT)
 
 
 def write_card(
   chosen: experiment.Experiment,
   outcome: program.Outcome,
-  plan: Plan | None,
+  mechanism: Mechanism,
+  process: Any,
   folder: pathlib.Path,
-  user_note: str | None = None,
 ) -> dict[str, Any]:
-  """Writes the privacy card, with a note on who its users are; returns it."""
+  """Writes the privacy card, with everything that clients send; returns it."""
   privacy = card.privacy_card(
     outcome.ledger,
-    plan,
+    mechanism,
     task=chosen.task.name,
     algo=chosen.algorithm.name,
     facts={'rounds_done': outcome.rounds_done},
-    user_note=user_note,
+    user_note=chosen.task_settings.user_note,
+    sent=contract.sends(process),
   )
   card.write(privacy, folder)
   return privacy
@@ -104,15 +84,18 @@ def write_results(
   files.write_atomically(folder / 'results.json', json.dumps(results, indent=2) + '\n')
 
 
-def bytes_per_client(process: Any, plan: Plan | None) -> dict[str, int]:
-  """Returns the bytes that a client receives and sends in a round."""
-  if not isinstance(process, tff.learning.templates.LearningProcess):
+def bytes_per_client(process: Any) -> dict[str, int]:
+  """Returns the bytes that a client receives and sends in a round, if there are any.
+
+  Tensors only, without framing or compression; metrics and weights count too.
+  """
+  down, up = contract.receives(process), contract.sends(process)
+  if not up:
     return {}
-  down, up = communication.per_client(process)
-  if isinstance(plan, local.LdpPlan):
-    # What leaves the client are bits; metrics.csv has their number.
-    return {'bytes_down_per_client': down}
-  return {'bytes_down_per_client': down, 'bytes_up_per_client': up}
+  return {
+    'bytes_down_per_client': sum(item.num_bytes for item in down),
+    'bytes_up_per_client': sum(item.num_bytes for item in up),
+  }
 
 
 def say_results(
@@ -128,25 +111,20 @@ def say_results(
     )
   print(summary)
   print(f'privacy: {privacy["headline"]}')
-  print(f'written: {folder}/ (metrics.csv, results.json, privacy_card.md, model.keras)')
+  left = ('metrics.csv', 'results.json', 'privacy_card.md', 'model.keras')
+  names = ', '.join(name for name in left if (folder / name).exists())
+  print(f'written: {folder}/ ({names})')
 
 
-def plan_notes(plan: Plan | None, group: str = '') -> list[str]:
-  """Describes a privacy plan in lines, for the start of a run."""
-  if plan is None:
-    return ['privacy   no formal guarantee']
+def mechanism_notes(
+  mechanism: Mechanism, group: str, user_note: str | None
+) -> list[str]:
+  """Describes a mechanism in lines, for the start of a phase."""
   whose = f'{group}: ' if group else ''
-  if isinstance(plan, plans.CentralDpPlan):
-    promise = (
-      f'clip {plan.clip:g}, noise multiplier {plan.noise_multiplier:.4g}, '
-      f'{plan.sampling} cohorts of {plan.cohort:,} in {plan.population:,} users'
-    )
-  elif isinstance(plan, local_gaussian.LocalGaussianPlan):
-    clip = 'not clipped' if plan.clip_norm is None else f'clip {plan.clip_norm:g}'
-    promise = f'local, {clip}, noise of standard deviation {plan.stddev:g}'
-  else:
-    promise = 'local, bit by bit'
+  notes = list(mechanism.warnings)
+  if user_note is not None and mechanism.no_guarantee_reason is None:
+    notes.append(user_note)
   return [
-    f'privacy   {whose}{promise}',
-    *(f'note      {warning}' for warning in plan.warnings),
+    f'privacy   {whose}{mechanism.summary}',
+    *(f'note      {note}' for note in notes),
   ]

@@ -12,16 +12,16 @@ import numpy as np
 import tensorflow_federated as tff
 
 from tff_textpriv import files
-from tff_textpriv.iterative_processes import algorithm_settings, subword_resample
+from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
 from tff_textpriv.text import remap, statistics, subword
-from tff_textpriv.training import tokenizer_sources, workbench
+from tff_textpriv.training import language_workbench, tokenizer_sources
 
 
 def learn_tokenizer(
-  bench: workbench.Workbench,
+  bench: language_workbench.LanguageWorkbench,
   weights: Sequence[np.ndarray],
-  settings: algorithm_settings.SubwordResampleSettings,
+  settings: subword_resample.SubwordResampleSettings,
   *,
   index: int,
   vocab_size: int,
@@ -73,17 +73,17 @@ def learn_tokenizer(
 def carry_over(
   state: Any,
   process: tff.learning.templates.LearningProcess,
-  old: workbench.Workbench,
-  new: workbench.Workbench,
+  old: language_workbench.LanguageWorkbench,
+  new: language_workbench.LanguageWorkbench,
 ) -> Any:
   """Carries a server state from one tokenizer's model to another's."""
   matrix = remap.remap_matrix(_subwords(new), _subwords(old))
-  return subword_resample.carry_over(state, process.initialize(), old.model, matrix)
+  return tokenizer_change.carry_over(state, process.initialize(), old.model, matrix)
 
 
 def remap_effect(
-  old: workbench.Workbench,
-  new: workbench.Workbench,
+  old: language_workbench.LanguageWorkbench,
+  new: language_workbench.LanguageWorkbench,
   old_weights: Sequence[np.ndarray],
   seed: int,
 ) -> dict[str, float]:
@@ -109,7 +109,9 @@ def remap_effect(
     )
   ]
 
-  def perplexity(bench: workbench.Workbench, weights: Sequence[np.ndarray]) -> float:
+  def perplexity(
+    bench: language_workbench.LanguageWorkbench, weights: Sequence[np.ndarray]
+  ) -> float:
     return bench.evaluate(weights, 'validation')['word_perplexity']
 
   return {
@@ -119,7 +121,7 @@ def remap_effect(
   }
 
 
-def _subwords(bench: workbench.Workbench) -> subword.SubwordTokenizer:
+def _subwords(bench: language_workbench.LanguageWorkbench) -> subword.SubwordTokenizer:
   if not isinstance(bench.tokenizer, subword.SubwordTokenizer):
     raise TypeError(f'remapping needs sub-words, not {bench.tokenizer.kind!r} tokens')
   return bench.tokenizer

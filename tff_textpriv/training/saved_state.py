@@ -2,7 +2,7 @@
 
 import pathlib
 
-from google.protobuf import message  # type: ignore[import-untyped]
+from google.protobuf import message
 from tensorflow.core.protobuf import saved_model_pb2
 
 # What TFF's state manager writes: variables, and a function that returns their values.

@@ -10,7 +10,7 @@ from typing import Any
 from tff_textpriv import files
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients
-from tff_textpriv.iterative_processes import heavy_hitters
+from tff_textpriv.iterative_processes import algorithm, heavy_hitters
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.text import loading, statistics, subword, tokenizers, words
 from tff_textpriv.training import experiment, phases
@@ -107,11 +107,11 @@ def charge_first_tokenizer(
 def check_first_tokenizer(chosen: experiment.Experiment) -> None:
   """Refuses combinations that cannot work or would claim what is not so."""
   task = chosen.task_settings
-  if task.tokenizer == 'word' and hasattr(chosen.algorithm_settings, 'phase_plan'):
+  if task.tokenizer == 'word' and chosen.algorithm_settings.learns_tokenizer:
     raise settings_lib.SettingsError(
       'tokenizer', 'word', f'--algo={chosen.algorithm.name} learns sub-words; use bpe'
     )
-  if task.tokenizer_source in _USERS_TEXT and chosen.claims_privacy:
+  if task.tokenizer_source in _USERS_TEXT and chosen.privacy_settings.claims:
     raise settings_lib.IncompatibleSettingsError(
       f'--tokenizer_source={task.tokenizer_source} trains the tokenizer on users’ text, '
       'which no noise protects: there is no privacy figure to claim. For a comparison, '
@@ -151,9 +151,7 @@ def _find_heavy_hitters(
   chosen: experiment.Experiment, data: clients.FederatedText
 ) -> dict[str, int]:
   """Estimates how often users write the words of the public text."""
-  ids = data.train.client_ids
-  if _reporting_group(chosen) == phases.FIRST_HALF:
-    ids = phases.split_in_halves(ids, chosen.run.seed)[0]
+  ids = phases.members(data.train.client_ids, _reporting_group(chosen), chosen.run.seed)
   public_counts = statistics.word_counts(_public_text(chosen, data))
   found = heavy_hitters.discover_word_counts(
     ids,
@@ -161,7 +159,7 @@ def _find_heavy_hitters(
     statistics.top_words(public_counts, len(public_counts)),
     chosen.task_settings,
     chosen.run.seed,
-    noise_source=getattr(chosen.privacy_settings, 'noise_source', 'seeded'),
+    noise_source=chosen.privacy_settings.noise_source,
   )
   print(f'{len(found):,} words stand out of the noise of the heavy hitters')
   num_reports = len(ids) * chosen.task_settings.heavy_hitters_words_per_user
@@ -197,9 +195,9 @@ def fill_up(
 
 def _reporting_group(chosen: experiment.Experiment) -> str:
   """Returns the group of users who report words: those who do not train, if any."""
-  if chosen.task_settings.train_users == 'second_half':
-    return phases.FIRST_HALF
-  return phases.ALL_USERS
+  if chosen.task_settings.training_group == algorithm.SECOND_HALF:
+    return algorithm.FIRST_HALF
+  return algorithm.ALL_USERS
 
 
 def _text_of_counts(counts: Mapping[str, int]) -> Iterator[str]:

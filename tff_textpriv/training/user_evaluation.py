@@ -1,19 +1,15 @@
-"""How good users' own models are: on a test for all, and on a test like their own data.
-
-A user's model is tested as it is received, its own part and the server's put together,
-and after the user has trained it for a round, which is how a device would use it.
-"""
+"""How good users' own models are: on a test for all, and on a test like their own data."""
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tff_textpriv import randomness
 from tff_textpriv.datasets import labelled_batching
-from tff_textpriv.iterative_processes import local_training, partially_local
+from tff_textpriv.iterative_processes import clients, local_training
 from tff_textpriv.models import classifiers
 from tff_textpriv.text import ragged
 from tff_textpriv.training import classifier_evaluation
@@ -89,63 +85,18 @@ def summary(accuracies: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 class UserEvaluator:
-  """Assembles, trains and tests the models of users, one after the other."""
+  """Tests the models of users, one after the other."""
 
-  def __init__(self, model: classifiers.Classifier, device: partially_local.Device):
-    """Traces training and scoring.
+  def __init__(self, model: classifiers.Classifier, client: clients.Client):
+    """Traces scoring.
 
     Args:
       model: The classifier.
-      device: What trains, and how its state is laid out.
+      client: Tells which of its weights are local.
     """
-    trainer = device.trainer
+    trainer = client.trainer
     self._evaluator = classifier_evaluation.ClassifierEvaluator(
       model, [*trainer.local_specs, *trainer.shared_specs]
-    )
-    inputs, labels = trainer.batch_spec
-    stacked_spec = tf.nest.map_structure(
-      lambda spec: tf.TensorSpec([None, *spec.shape], spec.dtype), (inputs, labels)
-    )
-
-    @tf.function(
-      input_signature=[
-        trainer.local_specs,
-        trainer.shared_specs,
-        trainer.optimizer_specs,
-        stacked_spec,
-        stacked_spec,
-        tf.TensorSpec([], tf.float32),
-      ]
-    )
-    def train(local, shared, optimizer, adaptation, batches, scale):
-      return trainer.train(
-        local_training.Parts(local, shared),
-        optimizer,
-        tf.data.Dataset.from_tensor_slices(adaptation),
-        tf.data.Dataset.from_tensor_slices(batches),
-        scale,
-      ).parts
-
-    self._train = train
-
-  def train(
-    self,
-    parts: local_training.Parts,
-    optimizer: Any,
-    adaptation: Batches,
-    batches: Batches,
-    scale: float,
-  ) -> local_training.Parts:
-    """Trains a user's model for a round; see `LocalTrainer.train`."""
-    stacked = _stack(batches)
-    none = tf.nest.map_structure(lambda part: part[:0], stacked)
-    return self._train(
-      parts.local,
-      parts.shared,
-      optimizer,
-      _stack(adaptation) if adaptation else none,
-      stacked,
-      tf.constant(scale, tf.float32),
     )
 
   def accuracies(
@@ -204,7 +155,3 @@ def with_vocabulary(batches: Batches, lookup: np.ndarray) -> Batches:
     (collections.OrderedDict(inputs, ids=lookup[inputs['ids']]), labels)
     for inputs, labels in batches
   ]
-
-
-def _stack(batches: Batches) -> Any:
-  return tf.nest.map_structure(lambda *parts: np.stack(parts), *batches)

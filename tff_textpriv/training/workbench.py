@@ -1,98 +1,88 @@
-"""What one tokenizer makes of the data: encoded text, a model, an evaluator."""
+"""The workbench: what one phase of a run makes of a task's data."""
 
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tff_textpriv import randomness
-from tff_textpriv.datasets import batching, clients, encoded
-from tff_textpriv.models import language_models
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import algorithm
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.text import tokenizers
-from tff_textpriv.training import evaluation, experiment, settings
+from tff_textpriv.runtime import device_store
+from tff_textpriv.training import experiment, selection
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+  import tensorflow_federated as tff
+
+_MEMORY = pathlib.Path('/dev/shm')
 
 
-class Workbench:
-  """The text, the model and the evaluation of a run under one tokenizer.
+class Workbench(Protocol):
+  """The clients' data, the model and the evaluation of a phase.
 
   Attributes:
-    tokenizer: The tokenizer.
-    model: The language model for its vocabulary.
+    model: The model, a pure function of its weights.
+    functional: The model with its initial weights, as TFF reads it.
+    num_parameters: The number of its parameters.
+    devices: What devices keep, where the algorithm has them keep something.
   """
 
-  def __init__(
-    self,
-    chosen: experiment.Experiment,
-    data: clients.FederatedText,
-    tokenizer: tokenizers.Tokenizer,
-  ):
-    """Prepares everything; no text is read yet.
+  model: Any
+  functional: 'tff.learning.models.FunctionalModel'
+  num_parameters: int
+  devices: device_store.DeviceStore | None
 
-    Args:
-      chosen: The experiment.
-      data: Its data.
-      tokenizer: What encodes the text.
-    """
-    task: settings.LanguageModelSettings = chosen.task_settings
-    cache_dir = pathlib.Path(task.data_dir)
-    self.tokenizer = tokenizer
-    self.model = language_models.build(
-      task.model, tokenizer.size, task.tied_embeddings, task.dropout
-    )
-    self._chosen = chosen
-    self._train = encoded.EncodedClients(
-      data.train,
-      tokenizer,
-      max_tokens_per_user=task.max_tokens_per_user,
-      cache_dir=cache_dir,
-    )
-    # Not cut off by tokens: all tokenizers must be compared on the same text.
-    self._held_out = {
-      group: encoded.EncodedClients(texts, tokenizer, cache_dir=cache_dir)
-      for group, texts in (('validation', data.validation), ('test', data.test))
-    }
-    self._evaluator = evaluation.LanguageModelEvaluator(
-      self.model, tokenizer, task.max_sentence_length
-    )
+  def batches(self, user: str, round_number: int) -> list[Any]:
+    """Makes the batches on which a user trains in a round."""
 
-  def client_batches(
-    self, client_ids: Sequence[str], round_number: int
-  ) -> list[list[Any]]:
-    """Makes the batches of a round's clients."""
-    return [self._batches(client_id, round_number) for client_id in client_ids]
+  def adaptation(self, user: str, round_number: int) -> list[Any]:
+    """Makes the batches on which a user adapts its own part first; perhaps none."""
+
+  def clients(self, group: str) -> Sequence[str]:
+    """Returns the clients of the `train`, the `validation` or the `test` data."""
+
+  def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
+    """Returns what the Keras model reads of a client, and targets: a row per example."""
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
-    """Evaluates weights on the `validation` or the `test` users."""
-    users = self._held_out[group]
-    most = self._chosen.task_settings.max_eval_users
-    ids = users.client_ids
-    if len(ids) > most:
-      rng = randomness.generator(self._chosen.run.seed, 'evaluation', group)
-      ids = [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
-    return self._evaluator.evaluate(weights, users, ids)
+    """Evaluates the server's weights on the `validation` or the `test` data."""
 
-  def usage(self, tokenizer_file: str) -> usage_lib.LanguageModelUsage:
-    """Describes what the model reads, given where its tokenizer is kept."""
-    task: settings.LanguageModelSettings = self._chosen.task_settings
-    return usage_lib.LanguageModelUsage(
-      task.model, task.tied_embeddings, tokenizer_file, task.max_sentence_length
-    )
+  def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
+    """Returns the figures of the test, of users' own models too where there are any."""
 
-  def _batches(self, client_id: str, round_number: int) -> list[Any]:
-    """Makes a client's batches, with seeds in them if the model has dropout."""
-    algorithm = self._chosen.algorithm_settings
-    rng = randomness.generator(
-      self._chosen.run.seed, 'batches', round_number, client_id
+  def to_keras(self, weights: Sequence[np.ndarray]) -> 'tf.keras.Model | None':
+    """Makes the Keras model of the weights; `None` if the server has no model."""
+
+  def usage(self, folder: pathlib.Path) -> usage_lib.Usage:
+    """Describes what the model reads; keeps in a folder what it takes to read it."""
+
+
+def open_devices(
+  chosen: experiment.Experiment, folder: pathlib.Path, set_up: device_store.SetUp
+) -> device_store.DeviceStore | None:
+  """Opens what devices keep, where the algorithm has them keep something.
+
+  Args:
+    chosen: The experiment.
+    folder: The run's folder.
+    set_up: Makes what a device keeps from the start.
+  """
+  if not chosen.algorithm.keeps_state:
+    return None
+  is_last = chosen.task_settings.model_selection == selection.LAST
+  if chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART and not is_last:
+    raise settings_lib.IncompatibleSettingsError(
+      f'--algo={chosen.algorithm.name} goes with --model_selection=last only: '
+      'devices keep their parts as they are after the last round'
     )
-    batches = batching.training_batches(
-      self._train.posts(client_id),
-      batch_size=algorithm.client_batch_size,
-      num_epochs=getattr(algorithm, 'client_epochs_per_round', 1),
-      max_length=self._chosen.task_settings.max_sentence_length,
-      rng=rng,
+  place = folder / 'devices'
+  if chosen.algorithm_settings.device_store == 'disk':
+    return device_store.DeviceStore(place, set_up)
+  if not _MEMORY.is_dir():
+    raise settings_lib.SettingsError(
+      'device_store', 'memory', f'needs {_MEMORY}, which this machine does not have'
     )
-    if self.model.dropout == 0:
-      return batches
-    return batching.with_dropout_seeds(batches, rng)
+  name = '_'.join(place.absolute().parts[1:])
+  return device_store.MemoryDeviceStore(place, set_up, _MEMORY / f'tff_textpriv_{name}')

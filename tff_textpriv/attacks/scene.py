@@ -1,0 +1,170 @@
+"""What is attacked: sentences of a task, a model, a public table, an algorithm's clients."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_textpriv import randomness
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.attacks import campaign as campaign_lib
+from tff_textpriv.attacks import observations
+from tff_textpriv.attacks.inversion_settings import InversionSettings
+from tff_textpriv.datasets import labelled
+from tff_textpriv.privacy import mechanism
+from tff_textpriv.text import tokens
+from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.training import vocabularies
+
+_DEFAULT_CLIENTS = 100
+# Examples that a client of --local_rounds has, and the size of its batches.
+_LOCAL_EXAMPLES = 64
+_LOCAL_BATCH = 16
+
+
+class Scene:
+  """Sentences, a model and a public embedding table.
+
+  Attributes:
+    sentences: What is attacked: test examples with enough private tokens.
+    model: The classifier; its first weight is the table.
+    vocabulary: The tokens of the table's rows; the last row is that of all others.
+    weights: The model's weights as the server hands them out, table first.
+  """
+
+  def __init__(
+    self, chosen: experiment_lib.Experiment, num_sentences: int, num_private: int
+  ):
+    """Reads the data and makes the model.
+
+    Args:
+      chosen: An experiment; its task's settings and seed count.
+      num_sentences: How many sentences to attack.
+      num_private: Private tokens that each must have.
+    """
+    task = chosen.task_settings
+    if not task.reads_tokens:
+      raise settings_lib.SettingsError(
+        'model', task.model, 'has no embedding; take a BiLSTM or an encoder'
+      )
+    self._seed = chosen.run.seed
+    data: labelled.LabelledData = chosen.task.load(task, self._seed)
+    split = vocabularies.splitter(task)
+    index = tokens.TokenIndex(split)
+    encoded = index.encode(data.train.texts)
+    start = vocabularies.StartVectors(task, index, task.vocab_size or 0, self._seed)
+    vocabulary = vocabularies.common_vocabulary(
+      task, start.public, data.train.text_of, encoded, index
+    )
+    self.vocabulary = [*vocabulary.tokens, tokens.UNKNOWN]
+    self.model = vocabularies.make_model(
+      task, vocabulary.num_rows, len(data.classes), start.width
+    )
+    self.weights = [
+      start.table(self.model, vocabulary),
+      *self.model.initial_shared_weights(self._seed),
+    ]
+    self.sentences = _choose(
+      _read(data.test, split), num_sentences, num_private, self._seed
+    )
+    rng = randomness.generator(self._seed, 'local examples')
+    number = min(_LOCAL_EXAMPLES, len(data.train))
+    picked = rng.choice(len(data.train), number, replace=False)
+    self._local = _read(data.train.take(picked), split)
+    known = set(vocabulary.tokens)
+    unknown = [token not in known for one in self.sentences for token in one.tokens]
+    self.summary = (
+      f'{len(self.sentences)} sentences of {data.name} with {num_private} private tokens '
+      f'or more, cut off at {task.max_words} tokens ({np.mean(unknown):.1%} of which are '
+      f'not in the vocabulary); {task.model}, dropout {task.dropout:g}, '
+      f'{len(self.vocabulary):,} rows of {self.model.embedding_size} numbers '
+      f'({"drawn" if start.width is None else "from a file"}).'
+    )
+
+  def campaign(
+    self,
+    chosen: experiment_lib.Experiment,
+    attacks: Sequence[str],
+    inversion: InversionSettings,
+    *,
+    view: str,
+    local_rounds: int,
+  ) -> campaign_lib.Campaign:
+    """Prepares the attacks on an algorithm's clients.
+
+    Args:
+      chosen: The experiment.
+      attacks: Which attacks to make.
+      inversion: How gradients are inverted.
+      view: Who looks.
+      local_rounds: Rounds that the attacked client has trained by itself before.
+    """
+    client = observations.Client(
+      chosen.algorithm,
+      chosen.algorithm_settings,
+      _mechanism(chosen, self.model.num_parameters),
+      self.model,
+      view,
+      num_private=sum(map(tokens.has_digit, self.vocabulary)),
+    )
+    prepared = campaign_lib.Campaign(
+      client,
+      self.weights,
+      self.vocabulary,
+      self.weights[0],
+      tokens.has_digit,
+      attacks,
+      inversion,
+      self._seed,
+    )
+    if not local_rounds:
+      return prepared
+    return prepared.after(self._local, _LOCAL_BATCH, local_rounds)
+
+
+def _read(
+  examples: labelled.Examples, split: tokens.Split
+) -> list[campaign_lib.Sentence]:
+  """Splits texts into tokens."""
+  return [
+    campaign_lib.Sentence(tuple(split(examples.texts[text])), int(label))
+    for text, label in zip(examples.text_of, examples.labels, strict=True)
+  ]
+
+
+def _choose(
+  sentences: list[campaign_lib.Sentence], number: int, num_private: int, seed: int
+) -> list[campaign_lib.Sentence]:
+  """Draws sentences with enough private tokens."""
+  fit = [
+    sentence
+    for sentence in sentences
+    if sum(map(tokens.has_digit, sentence.tokens)) >= num_private and sentence.tokens
+  ]
+  if len(fit) < number:
+    raise settings_lib.SettingsError(
+      'sentences',
+      number,
+      f'only {len(fit)} test examples have --private_tokens={num_private}',
+    )
+  picked = randomness.generator(seed, 'attacked').choice(
+    len(fit), number, replace=False
+  )
+  return [fit[place] for place in picked]
+
+
+def _mechanism(
+  chosen: experiment_lib.Experiment, num_coordinates: int
+) -> mechanism.Mechanism:
+  """Makes the mechanism of a run on so many clients as the task says."""
+  num_clients = chosen.task_settings.num_clients or _DEFAULT_CLIENTS
+  return chosen.privacy_settings.mechanism(
+    mechanism.Deployment(
+      sampling=chosen.run.cohort_sampling,
+      population=num_clients,
+      cohort=chosen.run.clients_per_round or num_clients,
+      rounds=chosen.run.total_rounds,
+      seed=chosen.run.seed,
+      num_coordinates=num_coordinates,
+      client_step=chosen.algorithm_settings.client_step,
+    )
+  )

@@ -1,0 +1,193 @@
+"""The report of attacks: a scoreboard, case studies, and a plot."""
+
+import dataclasses
+import json
+import math
+import pathlib
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_textpriv import files
+from tff_textpriv.attacks import campaign, scores
+from tff_textpriv.reports import plots, tables
+
+_COLUMNS = (
+  'algorithm',
+  'attack',
+  'table',
+  'batch_size',
+  'batches',
+  'precision',
+  'recall',
+  'f1',
+  'ptlr',
+)
+
+
+Row = dict[str, str | int | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """What all attacks on one algorithm made of batches of one size."""
+
+  algorithm: str
+  batch_size: int
+  outcomes: Sequence[campaign.Outcome]
+
+  def rows(self) -> list[Row]:
+    """Returns a row for each attack and table: means over batches."""
+    keys = dict.fromkeys((one.attack, one.table) for one in self.outcomes)
+    rows: list[Row] = []
+    for attack, table in keys:
+      all_scores = [
+        one.score for one in self.outcomes if (one.attack, one.table) == (attack, table)
+      ]
+      average = scores.mean(all_scores)
+      figures = (average.precision, average.recall, average.f1, average.private_recall)
+      values: tuple[str | int | float, ...] = (
+        self.algorithm,
+        attack,
+        table,
+        self.batch_size,
+        len(all_scores),
+        *figures,
+      )
+      rows.append(dict(zip(_COLUMNS, values, strict=True)))
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+  """What was attacked, and how.
+
+  Attributes:
+    task: The task whose texts were attacked.
+    view: Who looked, see `attack.AttackSettings`.
+    privacy: The privacy settings of each algorithm; empty where it has none.
+    summary: What was attacked, in a sentence.
+    argv: The command's arguments.
+  """
+
+  task: str
+  view: str
+  privacy: Mapping[str, Mapping[str, Any]]
+  summary: str
+  argv: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Case:
+  """The texts of a batch, and what each attack made of them, by the attack's name."""
+
+  texts: tuple[tuple[str, ...], ...]
+  found: list[tuple[str, campaign.Outcome]]
+
+
+def write(
+  results: Sequence[Result], folder: pathlib.Path, scenario: Scenario, num_cases: int
+) -> str:
+  """Writes `attack.csv`, `attack.md`, `attack.json` and `attack.png`.
+
+  Args:
+    results: What was found.
+    folder: Where to write.
+    scenario: What was attacked, and how.
+    num_cases: Sentences to show beside their reconstructions, from batches of the
+      smallest size.
+
+  Returns:
+    The scoreboard, in Markdown.
+  """
+  rows = [row for result in results for row in result.rows()]
+  values = [list(row.values()) for row in rows]
+  files.write_atomically(folder / 'attack.csv', tables.csv_text(_COLUMNS, values))
+  table = tables.markdown(_COLUMNS, [list(map(_shown, line)) for line in values])
+  command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *scenario.argv])
+  cases = _cases(results)[:num_cases]
+  report = [
+    '# What clients’ messages reveal',
+    scenario.summary,
+    f'```\n{command}\n```',
+    table,
+    *(['## Case studies'] if cases else []),
+    *map(_case_study, cases),
+  ]
+  files.write_atomically(folder / 'attack.md', '\n\n'.join(report).encode() + b'\n')
+  content = {
+    'task': scenario.task,
+    'view': scenario.view,
+    'summary': scenario.summary,
+    'command': command,
+    'privacy': scenario.privacy,
+    'rows': [{key: _or_none(value) for key, value in row.items()} for row in rows],
+    'cases': [_case_json(case) for case in cases],
+  }
+  files.write_atomically(
+    folder / 'attack.json', json.dumps(content, indent=1, allow_nan=False) + '\n'
+  )
+  files.write_atomically(folder / 'attack.png', _plot(rows))
+  return table
+
+
+def _plot(rows: Sequence[Row]) -> bytes:
+  """Draws recall over the batch size, a line for each algorithm, attack and table."""
+  lines: dict[str, list[tuple[float, float]]] = {}
+  for row in rows:
+    label = f'{row["algorithm"]}, {row["attack"]} ({row["table"]})'
+    lines.setdefault(label, []).append((float(row['batch_size']), float(row['recall'])))
+  figure, axes = plots.blank(8, 5)
+  for label, points in lines.items():
+    axes.plot(*zip(*sorted(points), strict=True), marker='o', label=label)
+  axes.set(xlabel='batch size', ylabel='recall', xscale='log', ylim=(-0.02, 1.02))
+  axes.legend(fontsize='x-small', loc='center left', bbox_to_anchor=(1, 0.5))
+  return plots.png(figure)
+
+
+def _cases(results: Sequence[Result]) -> list[_Case]:
+  """Returns the batches of the smallest size with all that was made of them."""
+  smallest = min(result.batch_size for result in results)
+  cases: dict[tuple, _Case] = {}
+  for result in results:
+    if result.batch_size == smallest:
+      for one in result.outcomes:
+        name = f'{result.algorithm}, {one.attack} ({one.table})'
+        cases.setdefault(one.texts, _Case(one.texts, [])).found.append((name, one))
+  return list(cases.values())
+
+
+def _case_study(case: _Case) -> str:
+  """Sets true texts beside what was made of them."""
+  truth = '<br>'.join(map(_text, case.texts))
+  lines = ['| | tokens | recall |', '|---|---|---|', f'| **true text** | {truth} | |']
+  lines += [
+    f'| {name} | {_text(one.found)} | {_shown(one.score.recall)} |'
+    for name, one in case.found
+  ]
+  return '\n'.join(lines)
+
+
+def _case_json(case: _Case) -> dict[str, Any]:
+  return {
+    'texts': case.texts,
+    'found': [
+      {'attack': name, 'tokens': one.found, 'recall': _or_none(one.score.recall)}
+      for name, one in case.found
+    ],
+  }
+
+
+def _or_none(value: str | int | float) -> str | int | float | None:
+  """Returns a value that JSON can hold: `None` for a share of nothing."""
+  return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _text(words: Sequence[str]) -> str:
+  return ' '.join(words).replace('|', '\\|')
+
+
+def _shown(value: str | int | float) -> str:
+  if isinstance(value, float):
+    return 'none' if math.isnan(value) else f'{value:.3f}'
+  return str(value)

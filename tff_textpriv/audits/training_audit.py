@@ -1,0 +1,187 @@
+"""Audits training as a whole: canaries among the users, seen in the server's states."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_textpriv.audits import audited_algorithm, canary_sampler, findings
+from tff_textpriv.audits import canaries as canaries_lib
+from tff_textpriv.iterative_processes import algorithm, contract, stacked_batches
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.runtime import execution
+from tff_textpriv.training import experiment as experiment_lib
+from tff_textpriv.training import program as program_lib
+from tff_textpriv.training import selection
+
+_OWN_CLAIM = (
+  'The run accounts for another deployment (--accounted_population, '
+  '--accounted_cohort), whose figure this simulation does not carry. What is audited is '
+  'the claim for what the simulation does itself: its own population, cohort and noise.'
+)
+
+
+class TrainingAudit:
+  """Trains as the run would, with canaries, and scores them round by round.
+
+  A canary's score is the sum over rounds of the released mean's component along the
+  canary's direction of the round, in units of what one canary adds to it: k for one that
+  took part in k rounds and 0 for one that took part in none, but for the noise.
+
+  Under Poisson sampling, where the guarantee is about adding or removing a user, the coin
+  decides whether the canary is there. With cohorts of a fixed size it is about replacing
+  one: the canary is there, and the coin decides the sign of its update.
+  """
+
+  def __init__(
+    self, chosen: experiment_lib.Experiment, canaries: canaries_lib.Canaries
+  ):
+    """Prepares the audit.
+
+    Args:
+      chosen: The experiment, of an audited algorithm.
+      canaries: Who is added to its users.
+    """
+    self._chosen = chosen
+    self._canaries = canaries
+    self._replaces = chosen.run.cohort_sampling == 'fixed'
+    self._has_halves = any(
+      leg.users == algorithm.FIRST_HALF
+      for leg in chosen.algorithm_settings.legs(chosen.run.total_rounds)
+    )
+    self._scores = np.zeros([canaries.number])
+    self._ledger: ledger_lib.Ledger | None = None
+    self._is_scaled = False
+    self._num_phases = 0
+    self._num_rounds = 0
+
+  def train(
+    self,
+    program: program_lib.Program,
+    ledger: ledger_lib.Ledger,
+    folder: pathlib.Path,
+    runtime: execution.Runtime,
+  ) -> program_lib.Outcome:
+    """Trains a phase of the run; see `program.train`."""
+    members = np.arange(self._canaries.number)
+    if self._has_halves:
+      members = members[self._num_phases :: 2]
+    phase = _AuditedPhase(
+      self._chosen, program, self._canaries, members, self._replaces
+    )
+    outcome = program_lib.train(phase.program(), ledger, folder, runtime)
+    num_rounds = outcome.rounds_done - program.rounds_before
+    self._scores[members] += phase.scores
+    self._num_phases += 1
+    self._num_rounds += num_rounds
+    own = program.mechanism.of_simulation()
+    self._is_scaled |= program.mechanism.is_scaled
+    self._ledger = self._ledger or ledger_lib.Ledger.of(own)
+    for _ in range(num_rounds):
+      self._ledger.charge(own, group=program.user_group)
+    return outcome
+
+  def found(self, auditor: findings.Auditor) -> list[findings.Finding]:
+    """Returns what the scores say of the guarantee of all rounds together."""
+    ledger = self._ledger
+    assert ledger is not None  # A run has one phase at least.
+    claim = ledger.epsilon()
+    change = 'replaced' if self._replaces else 'added or removed'
+    return [
+      auditor.finding(
+        'rounds',
+        f'a user {change}, rounds: {self._num_rounds}',
+        findings.SIGNS if self._replaces else findings.IN_OUT,
+        self._scores,
+        self._canaries.coins,
+        delta=ledger.delta if math.isfinite(claim) else 0.0,
+        claim=claim,
+        unit='rounds of one canary',
+        note=_OWN_CLAIM if self._is_scaled else '',
+      )
+    ]
+
+
+class _AuditedPhase:
+  """A program's process, with canaries as clients, and what it says of them.
+
+  Attributes:
+    scores: Of the phase's canaries so far, float [members].
+  """
+
+  def __init__(
+    self,
+    chosen: experiment_lib.Experiment,
+    program: program_lib.Program,
+    canaries: canaries_lib.Canaries,
+    members: np.ndarray,
+    replaces: bool,
+  ):
+    process, mechanism = program.process, program.mechanism
+    self._program = program
+    self._canaries = canaries
+    self._replaces = replaces
+    self._index = {canaries.ids[index]: index for index in members}
+    self._next = stacked_batches.NextRound(process)
+    self._batch_type = contract.batch_type(process)
+    self._strength = audited_algorithm.strength(
+      chosen.algorithm_settings, mechanism, audited_algorithm.num_weights(process)
+    )
+    self._denominator = mechanism.mean_denominator
+    self._round = 0
+    self.scores = np.zeros([len(members)])
+
+  def program(self) -> program_lib.Program:
+    """Returns the program with canaries; nothing is evaluated on the way."""
+    coins = self._canaries.coins
+    absent = [name for name, index in self._index.items() if not coins[index]]
+    return dataclasses.replace(
+      self._program,
+      process=self,
+      sampler=canary_sampler.CanarySampler(
+        self._program.sampler,
+        list(self._index),
+        self._canaries.seed,
+        () if self._replaces else absent,
+      ),
+      client_data=self._client_data,
+      evaluate=lambda weights: {},
+      selection=selection.Selection(),
+    )
+
+  def initialize(self) -> Any:
+    """Returns the state to start from."""
+    return self._program.process.initialize()
+
+  def get_model_weights(self, state: Any) -> Any:
+    """Returns the weights of a state."""
+    return self._program.process.get_model_weights(state)
+
+  def next(self, state: Any, cohort: Sequence[Any]) -> Any:
+    """Runs a round, and looks at what it releases."""
+    output = self._next(state, cohort)
+    released = canaries_lib.released_update(state, output.state)
+    seeds = [
+      self._canaries.direction_seed(index, self._round)
+      for index in self._index.values()
+    ]
+    unit = output.metrics['aggregator'].get('clip', 1.0) / self._denominator
+    self.scores += canaries_lib.projections(released, np.array(seeds)).numpy() / unit
+    return output
+
+  def _client_data(self, users: Sequence[str], round_number: int) -> list[Any]:
+    """Returns the batches of a round's users, and after them those of canaries."""
+    self._round = round_number
+    theirs = [user for user in users if user not in self._index]
+    data = [
+      canaries_lib.unmarked(batches)
+      for batches in self._program.client_data(theirs, round_number)
+    ]
+    for name in users[len(theirs) :]:
+      index = self._index[name]
+      mark = self._canaries.mark(index, round_number)
+      data.append(canaries_lib.canary_batches(self._batch_type, self._strength, mark))
+    return data

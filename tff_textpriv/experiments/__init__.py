@@ -1,0 +1,1 @@
+"""Many runs: studies that are the papers’ tables, and sweeps of flags’ values."""

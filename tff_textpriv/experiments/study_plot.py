@@ -1,0 +1,91 @@
+"""The plot of a study: its figure over rounds, over the arms' numbers, or as bars."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tff_textpriv import metrics, run_folder
+from tff_textpriv.experiments import study as study_lib
+from tff_textpriv.experiments import study_tables
+from tff_textpriv.reports import plots
+
+
+def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> bytes:
+  """Draws means over seeds; returns a PNG file."""
+  metric = metrics.find(study.plot.metric)
+  figure, axes = plots.blank(7, 4.2)
+  {'rounds': _rounds, 'lines': _lines, 'bars': _bars}[study.plot.kind](
+    axes, study.plot, metric, rows
+  )
+  axes.set_title(study.title)
+  return plots.png(figure)
+
+
+def _rounds(
+  axes: Any,
+  plot: study_lib.Plot,
+  metric: metrics.Metric,
+  rows: Sequence[study_tables.Row],
+) -> None:
+  del plot  # Rounds are their own axis.
+  for row in rows:
+    axes.plot(*_mean_curve(row, metric.validation), marker='.', label=row.arm.label)
+  axes.set(xlabel='round', ylabel=f'validation {metric.label}')
+  axes.set_yscale('log' if metric.is_perplexity else 'linear')
+  axes.legend()
+
+
+def _mean_curve(row: study_tables.Row, column: str) -> tuple[list[int], list[float]]:
+  """Returns the rounds that all seeds have measured, and the means."""
+  curves = [
+    dict(zip(*run_folder.points(each.rounds, column), strict=True))
+    for each in row.by_seed.values()
+  ]
+  shared = [number for number in curves[0] if all(number in curve for curve in curves)]
+  return shared, [
+    sum(curve[number] for curve in curves) / len(curves) for number in shared
+  ]
+
+
+def _lines(
+  axes: Any,
+  plot: study_lib.Plot,
+  metric: metrics.Metric,
+  rows: Sequence[study_tables.Row],
+) -> None:
+  placed = [row for row in rows if row.arm.x is not None]
+  for curve in dict.fromkeys(row.arm.curve for row in placed):
+    points = [(r.arm.x, _mean(r, metric)) for r in placed if r.arm.curve == curve]
+    axes.plot(*zip(*points, strict=True), marker='o', label=curve)
+  for row in rows:
+    if row.arm.x is None:
+      axes.axhline(_mean(row, metric), color='gray', ls='--', label=row.arm.label)
+  axes.set(xlabel=plot.x_label, ylabel=_label(metric), xscale=plot.x_scale)
+  axes.legend()
+
+
+def _bars(
+  axes: Any,
+  plot: study_lib.Plot,
+  metric: metrics.Metric,
+  rows: Sequence[study_tables.Row],
+) -> None:
+  del plot  # Bars have no axis of their own.
+  shown = [row for row in rows if not math.isnan(_mean(row, metric))]
+  bars = axes.barh(
+    [row.arm.label for row in shown], [_mean(row, metric) for row in shown]
+  )
+  axes.bar_label(bars, fmt=metric.pattern, padding=3)
+  axes.margins(x=0.12)
+  axes.invert_yaxis()
+  axes.set(xlabel=_label(metric))
+
+
+def _mean(row: study_tables.Row, metric: metrics.Metric) -> float:
+  """Returns the mean over seeds; not a number, which has no point, if one has none."""
+  mean = row.mean(metric.column)
+  return math.nan if mean is None else mean
+
+
+def _label(metric: metrics.Metric) -> str:
+  return f'test {metric.label}' if metric.is_tested else metric.label

@@ -1,0 +1,81 @@
+"""Averaging, the process that most algorithms are: the four parts stand in `build`.
+
+Who differs only in the client's optimizer, in the weights or in the mechanism between
+clients and the server has nothing to add to it.
+"""
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_textpriv.aggregators import of_mechanism
+from tff_textpriv.iterative_processes import (
+  common_settings,
+  optimizers,
+  scheduled_work,
+  seeded_client_work,
+)
+from tff_textpriv.privacy.mechanism import Mechanism
+
+
+def build(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.LocalTrainingSettings,
+  mechanism: Mechanism,
+  client_optimizer: tff.learning.optimizers.Optimizer | None = None,
+) -> tff.learning.templates.LearningProcess:
+  """Builds the process.
+
+  Args:
+    model: What is trained.
+    settings: Both optimizers, weighting and schedule.
+    mechanism: Makes the mean; where it randomizes on the device, a client reads a `seed`
+      beside its `batches`.
+    client_optimizer: Takes the local steps; by default the settings'.
+  """
+  initial_weights = seeded_client_work.initial_weights(model)
+  weights_type = initial_weights.type_signature.result
+  work = _client_work(
+    model,
+    settings,
+    mechanism,
+    client_optimizer or optimizers.client_optimizer(settings),
+    weights_type,
+  )
+  update_type = work.next.type_signature.result.result.member.update
+  mean = of_mechanism.mean(mechanism, by_examples=settings.weighs_by_examples)
+  return tff.learning.templates.compose_learning_process(
+    initial_weights,
+    tff.learning.templates.build_broadcast_process(weights_type),
+    work,
+    mean.create(update_type, tff.TensorType(np.float32)),
+    tff.learning.templates.build_apply_optimizer_finalizer(
+      optimizers.server_optimizer(settings), weights_type
+    ),
+  )
+
+
+def _client_work(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.LocalTrainingSettings,
+  mechanism: Mechanism,
+  optimizer: tff.learning.optimizers.Optimizer,
+  weights_type: tff.Type,
+) -> tff.learning.templates.ClientWorkProcess:
+  """Makes local training: TFF's own, unless the clients' step size falls."""
+  weighting = (
+    tff.learning.ClientWeighting.NUM_EXAMPLES
+    if settings.weighs_by_examples
+    else tff.learning.ClientWeighting.UNIFORM
+  )
+  if mechanism.randomizes_on_device:
+    return seeded_client_work.build(model, optimizer, weighting)
+  if settings.decay_rounds is not None:
+    return scheduled_work.model_training(
+      model, optimizer, weights_type, weighting, settings.decay_rounds
+    )
+  return tff.learning.templates.build_functional_model_delta_client_work(
+    model=model,
+    optimizer=optimizer,
+    client_weighting=weighting,
+    loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+  )

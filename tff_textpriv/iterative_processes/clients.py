@@ -1,0 +1,175 @@
+"""What a client of an algorithm does in a round: how it trains and what it keeps.
+
+The process, the device store, the evaluation of users' own models, attacks and audits all
+look at this one description.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_textpriv.iterative_processes import (
+  common_settings,
+  device_state,
+  local_training,
+  optimizers,
+)
+
+
+class Client:
+  """A client that trains a model of which the first weights may be its own.
+
+  Attributes:
+    trainer: What trains on the device.
+    adapts: Whether a round begins with an epoch for the local part alone.
+    trains: Whether its update is a difference of weights, and not a gradient.
+    specs: Types and shapes of the tensors that a device keeps: the local weights, the
+      optimizer's state and, with interpolation, its own copy of the shared part.
+  """
+
+  trains = True
+
+  def __init__(
+    self,
+    trainer: local_training.LocalTrainer,
+    *,
+    adapts: bool = False,
+    own_share: float = 0.0,
+  ):
+    """Lays the state of a device out.
+
+    Args:
+      trainer: What trains on the device.
+      adapts: Whether a round begins with an epoch for the local part alone.
+      own_share: How much of the shared part's weights is the device's own, from the
+        last time it trained, when it assembles a model; the rest is the server's.
+    """
+    self.trainer = trainer
+    self.adapts = adapts
+    self._own_share = own_share
+    self._structure = [trainer.local_specs, trainer.optimizer_specs]
+    if own_share:
+      # Whether there is a copy yet, and the copy.
+      has_copy = tf.TensorSpec([], tf.bool)
+      self._structure.append((has_copy, trainer.shared_specs))
+    self.specs = tf.nest.flatten(self._structure)
+
+  @property
+  def num_local(self) -> int:
+    """How many of the model's first weights stay on the device."""
+    return len(self.trainer.local_specs)
+
+  def first_state(self, local: Sequence[np.ndarray]) -> bytes:
+    """Returns what a device that has not trained yet keeps.
+
+    Args:
+      local: Its local weights.
+    """
+    state: list[Any] = [tuple(local), self.trainer.initial_optimizer(local)]
+    if self._own_share:
+      zeros = tuple(tf.zeros(spec.shape) for spec in self.trainer.shared_specs)
+      state.append((tf.constant(False), zeros))
+    leaves = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(state)]
+    return device_state.pack(leaves).numpy()
+
+  def assemble(self, leaves, shared):
+    """Makes the model that a device uses, and the state of its optimizer.
+
+    Args:
+      leaves: The tensors that the device keeps.
+      shared: The shared part as the server has it.
+
+    Returns:
+      The `local_training.Parts` and the optimizer's state.
+    """
+    local, optimizer, *copy = tf.nest.pack_sequence_as(self._structure, leaves)
+    if copy:
+      ((has_copy, own),) = copy
+      share = tf.where(has_copy, self._own_share, 0.0)
+      shared = tuple(
+        share * mine + (1 - share) * theirs
+        for mine, theirs in zip(own, shared, strict=True)
+      )
+    return local_training.Parts(tuple(local), tuple(shared)), optimizer
+
+  def new_state(self, trained: local_training.Trained) -> list[tf.Tensor]:
+    """Returns the tensors that a device keeps after training."""
+    state: list[Any] = [trained.parts.local, trained.optimizer]
+    if self._own_share:
+      state.append((tf.constant(True), trained.parts.shared))
+    return tf.nest.flatten(state)
+
+  def answer(
+    self, weights: Sequence[Any], batches: Sequence[Any]
+  ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Trains for a round, from a fresh start.
+
+    Args:
+      weights: The whole model, in its order.
+      batches: The client's data.
+
+    Returns:
+      The update of the shared weights, and all weights after training.
+    """
+    tensors = tuple(map(tf.constant, weights))
+    parts = local_training.Parts(tensors[: self.num_local], tensors[self.num_local :])
+    trained = self.trainer.train(
+      parts,
+      self.trainer.initial_optimizer(parts.local),
+      batches if self.adapts else [],
+      batches,
+    ).parts
+    update = [
+      before - after for before, after in zip(parts.shared, trained.shared, strict=True)
+    ]
+    return update, [*trained.local, *trained.shared]
+
+
+class GradientClient(Client):
+  """A client that gives the mean gradient over its data, and does not train."""
+
+  trains = False
+
+  def __init__(self, model: tff.learning.models.FunctionalModel):
+    """Prepares the gradient of a model."""
+    step = tff.learning.optimizers.build_sgdm(1.0)
+    super().__init__(local_training.LocalTrainer(model, step, num_local=0))
+    self._model = model
+
+  def answer(
+    self, weights: Sequence[Any], batches: Sequence[Any]
+  ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Returns the gradient over all examples, and the weights, which do not move."""
+    tensors = list(map(tf.constant, weights))
+    with tf.GradientTape() as tape:
+      tape.watch(tensors)
+      total, number = 0.0, 0.0
+      for inputs, labels in batches:
+        output = self._model.predict_on_batch(
+          (tuple(tensors), ()), inputs, training=True
+        )
+        num_examples = tf.cast(local_training.num_rows(output), tf.float32)
+        total += self._model.loss(output, labels) * num_examples
+        number += num_examples
+      mean = total / number
+    gradients = tape.gradient(mean, tensors)
+    return [tf.convert_to_tensor(one) for one in gradients], tensors
+
+
+def training(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.LocalTrainingSettings,
+  optimizer: tff.learning.optimizers.Optimizer | None = None,
+) -> Client:
+  """Describes a client that trains the whole model and keeps nothing.
+
+  Args:
+    model: What is trained.
+    settings: Those of local training.
+    optimizer: Takes the steps; by default the settings'.
+  """
+  optimizer = optimizer or optimizers.client_optimizer(settings)
+  return Client(local_training.LocalTrainer(model, optimizer, num_local=0))

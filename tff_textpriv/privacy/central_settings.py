@@ -1,0 +1,205 @@
+"""The flags of central differential privacy, checked before anything is trained."""
+
+import dataclasses
+import math
+
+from tff_textpriv.privacy import calibration, mechanism, planning
+from tff_textpriv.privacy.adaptive_clipping import (
+  COUNT_STDDEV_PER_COHORT,
+  AdaptiveClipping,
+)
+from tff_textpriv.privacy.central import CentralGaussian
+from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.settings import SettingsError, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class CentralPrivacySettings(mechanism.MechanismSettings):
+  """Flags of central user-level differential privacy."""
+
+  promise = 'differential privacy for users; the server is trusted to add the noise'
+
+  clip: float = setting(
+    0.5,
+    "L2 norm to which a user's update is clipped; where --adaptive_clipping "
+    'starts. `inf` turns clipping off, which only a run without noise may do.',
+    above=0,
+  )
+  noise_multiplier: float | None = setting(
+    None,
+    'Standard deviation of the noise on the sum of updates, over the clip norm.',
+    low=0,
+    below=math.inf,
+  )
+  target_epsilon: float | None = setting(
+    None,
+    'Epsilon of the whole run. Alone, it calibrates the noise; with '
+    '--noise_multiplier, the run stops before the round that would exceed it.',
+    above=0,
+    below=math.inf,
+    key='epsilon of the whole run',
+  )
+  delta: float = setting(1e-6, 'Delta of the guarantee.', above=0, below=1)
+  accountant: str = setting(
+    'rdp',
+    'Accountant of the headline figure and of calibration; the card shows both.',
+    choices=calibration.ACCOUNTANTS,
+  )
+  accounted_population: int | None = setting(
+    None,
+    'Users of the deployment that is accounted for; the simulated ones if not set.',
+    low=1,
+  )
+  accounted_cohort: int | None = setting(
+    None,
+    'Users per round of the deployment that is accounted for; if it differs from '
+    '--clients_per_round, noise is scaled by simulated over accounted cohort.',
+    low=1,
+  )
+  adaptive_clipping: bool = setting(
+    False, "Let the clip norm follow a quantile of the updates' norms, privately."
+  )
+  clip_quantile: float = setting(
+    0.5, 'Quantile that --adaptive_clipping follows.', above=0, below=1
+  )
+  clip_learning_rate: float = setting(
+    0.2,
+    'Step of --adaptive_clipping, on the logarithm of the clip norm.',
+    above=0,
+    below=math.inf,
+  )
+  noise_source: str = setting(
+    'seeded',
+    'Where noise comes from: `seeded` repeats with --seed (for experiments), '
+    '`system` is seeded by the operating system (for real use).',
+    choices=('seeded', 'system'),
+  )
+  client_weighting: str = setting(
+    'uniform',
+    'Weights of the mean over users. Differential privacy needs `uniform`.',
+    choices=('uniform', 'examples'),
+  )
+  privacy_claim: bool = setting(
+    True,
+    'Set to false to run a comparison (such as an oracle tokenizer) under the same '
+    'mechanism without claiming anything.',
+  )
+
+  @property
+  def claims(self) -> bool:
+    """See the base class."""
+    return self.privacy_claim
+
+  @classmethod
+  def solve(cls, question: planning.Question) -> list[planning.Solution]:
+    """See the base class."""
+    return planning.solve_sampled_gaussian(question)
+
+  def mechanism(self, deployment: mechanism.Deployment) -> CentralGaussian:
+    """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.
+
+    See the base class.
+    """
+    if deployment.rounds < 1:
+      raise SettingsError('total_rounds', deployment.rounds, 'must be at least one')
+    population = deployment.population
+    if self.accounted_population is not None:
+      population = self.accounted_population // deployment.parts
+    cohort = self.accounted_cohort or deployment.cohort
+    _check_sizes(population, cohort, deployment)
+    _check_noise(self)
+    cost = SampledGaussian(
+      deployment.sampling, population, cohort, self.noise_multiplier or 0.0
+    )
+    _check_accountant(self, cost)
+    noise_multiplier = self.noise_multiplier
+    if noise_multiplier is None:
+      assert self.target_epsilon is not None  # By _check_noise.
+      budget = calibration.Budget(self.target_epsilon, self.delta, self.accountant)
+      noise_multiplier = calibration.noise_for_budget(cost, deployment.rounds, budget)
+    return CentralGaussian(
+      sampling=deployment.sampling,
+      population=population,
+      cohort=cohort,
+      simulated_population=deployment.population,
+      simulated_cohort=deployment.cohort,
+      rounds=deployment.rounds,
+      clip=self.clip,
+      noise_multiplier=noise_multiplier,
+      delta=self.delta,
+      accountant=self.accountant,
+      adaptive=_adaptive_clipping(self, cohort),
+      noise_source=self.noise_source,
+      budget_epsilon=self.target_epsilon,
+      claim=self.privacy_claim,
+      seed=deployment.seed,
+    )
+
+
+def _adaptive_clipping(
+  settings: CentralPrivacySettings, cohort: int
+) -> AdaptiveClipping | None:
+  """Returns the adaptive clipping that the flags ask for."""
+  if not settings.adaptive_clipping:
+    return None
+  return AdaptiveClipping(
+    settings.clip_quantile,
+    settings.clip_learning_rate,
+    count_stddev=cohort * COUNT_STDDEV_PER_COHORT,
+  )
+
+
+def _check_sizes(
+  population: int, cohort: int, deployment: mechanism.Deployment
+) -> None:
+  """Refuses cohorts that are larger than what they are drawn from."""
+  if deployment.cohort > deployment.population:
+    raise SettingsError(
+      'clients_per_round',
+      deployment.cohort,
+      f'must be at most the number of training users, {deployment.population}',
+    )
+  if cohort > population:
+    raise SettingsError(
+      'accounted_cohort',
+      cohort,
+      f'must be at most the accounted population, {population}; '
+      'set --accounted_population too',
+    )
+
+
+def _check_noise(settings: CentralPrivacySettings) -> None:
+  """Refuses noise that is missing or cannot give the promise, and a weighted mean."""
+  noise, target = settings.noise_multiplier, settings.target_epsilon
+  if noise is None and target is None:
+    raise SettingsError(
+      'target_epsilon',
+      target,
+      'give --target_epsilon, to which the noise is calibrated, or '
+      '--noise_multiplier, from which epsilon follows, or both',
+    )
+  if noise == 0 and target is not None:
+    raise SettingsError(
+      'noise_multiplier', noise, f'no noise cannot give --target_epsilon={target:g}'
+    )
+  if settings.client_weighting != 'uniform':
+    raise SettingsError(
+      'client_weighting',
+      settings.client_weighting,
+      'a mean weighted by examples has no bounded sensitivity to one user, so that '
+      'noise gives no privacy; use --client_weighting=uniform',
+    )
+
+
+def _check_accountant(settings: CentralPrivacySettings, cost: SampledGaussian) -> None:
+  """Refuses an accountant that does not match how cohorts are drawn."""
+  with_noise = dataclasses.replace(cost, noise_multiplier=1.0)
+  if not calibration.supports(
+    with_noise.event(), with_noise.relation, settings.accountant
+  ):
+    raise SettingsError(
+      'accountant',
+      settings.accountant,
+      f'cannot account cohorts drawn with {cost.sampling} size; use '
+      '--accountant=rdp, or Poisson sampling',
+    )

@@ -1,0 +1,342 @@
+"""Local differential privacy: users send randomized bits, round after round.
+
+From a `RandomizedBits` are made both the aggregation (how likely a bit is flipped, how
+many coordinates a client reports) and the ledger's entries (what a round costs a user).
+What is claimed is what an adversary faces: all the bits of a user.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from tff_textpriv.privacy import ledger_entries, mechanism, randomized_response
+from tff_textpriv.privacy.costs import Bits
+from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.truth_table import truth_table
+from tff_textpriv.settings import SettingsError, setting
+
+if TYPE_CHECKING:
+  from tff_textpriv.privacy.ledger import Ledger
+
+_NOISE_SOURCES = {
+  'seeded': (
+    'Seeded: bit flips follow from the seed of the run and can be reproduced. Whoever '
+    'knows the seed can undo them, so this is for experiments only.'
+  ),
+  'system': (
+    'System: the generator is seeded by the operating system and cannot be reproduced. '
+    'Bits are decided by whole numbers, so that no rounding weakens the guarantee.'
+  ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalPrivacySettings(mechanism.MechanismSettings):
+  """Flags of local differential privacy by randomized bits."""
+
+  randomizes_on_device = True
+  promise = 'local differential privacy for users; how much, the card says'
+
+  epsilon_per_coordinate: float = setting(
+    1.0,
+    'Local epsilon of one coordinate in one round, which is one bit. What a user '
+    'spends is that of all coordinates that the user reports in all rounds: the '
+    'privacy card shows it.',
+    low=randomized_response.MIN_EPSILON,
+    high=100,
+    key='epsilon of one bit',
+  )
+  coordinates_per_client: int | None = setting(
+    None,
+    'Coordinates of the update that a client reports in a round, drawn anew each '
+    'time; all if not set. Fewer cost a user less, and the mean gets noisier.',
+    low=1,
+  )
+  quantization_range: float | None = setting(
+    None,
+    'The range [-q, q] to which each coordinate of an update is clipped before it '
+    'becomes a bit; by default q is --client_learning_rate.',
+    above=0,
+  )
+  delta: float = setting(
+    1e-6, 'Delta at which the composed epsilon is given.', above=0, below=1
+  )
+  noise_source: str = setting(
+    'seeded',
+    'Where bit flips come from: `seeded` repeats with --seed (for experiments), '
+    '`system` is seeded by the operating system (for real use).',
+    choices=('seeded', 'system'),
+  )
+  privacy_claim: bool = setting(
+    True,
+    'Set to false to run a comparison (such as an oracle tokenizer) under the same '
+    'mechanism without claiming anything.',
+  )
+
+  @property
+  def claims(self) -> bool:
+    """See the base class."""
+    return self.privacy_claim
+
+  def mechanism(self, deployment: mechanism.Deployment) -> 'RandomizedBits':
+    """Makes the mechanism; see the base class."""
+    wanted = self.coordinates_per_client
+    there = deployment.num_coordinates or wanted or 1
+    if wanted is not None and wanted > there:
+      raise SettingsError(
+        'coordinates_per_client',
+        wanted,
+        f'must be at most the number of parameters of the model, {there:,}',
+      )
+    return RandomizedBits(
+      epsilon=self.epsilon_per_coordinate,
+      num_coordinates=there,
+      coordinates_per_client=wanted,
+      bound=self.quantization_range or deployment.client_step or 1.0,
+      delta=self.delta,
+      noise_source=self.noise_source,
+      claim=self.privacy_claim,
+      rounds=deployment.rounds,
+      population=deployment.population,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomizedBits(mechanism.Mechanism):
+  """Local differential privacy of users, bit by bit.
+
+  Attributes:
+    epsilon: Local epsilon of one coordinate in one round.
+    num_coordinates: The number d of coordinates of an update.
+    coordinates_per_client: How many of them, s, a client reports in a round; `None`
+      for all.
+    bound: The quantization range q, of no consequence for privacy.
+    delta: Delta at which the composed epsilon is given.
+    noise_source: 'seeded' or 'system'.
+    claim: Whether the run claims its figure; false for comparisons.
+    unit: What is protected: all the data of one user.
+  """
+
+  aggregator = 'bit_randomized_response'
+  randomizes_on_device = True
+  by_user = True
+  entry_name = 'training reports'
+  accountants = ('pld',)
+
+  epsilon: float
+  num_coordinates: int
+  coordinates_per_client: int | None = None
+  bound: float = 1.0
+  delta: float = 1e-6
+  noise_source: str = 'seeded'
+  claim: bool = True
+  # Bits are composed by their privacy loss distribution, in closed form.
+  accountant: str = 'pld'
+  budget_epsilon: float | None = None
+  rounds: int = 1
+  population: int = 1
+  unit: str = 'user'
+
+  def __post_init__(self) -> None:
+    if not 1 <= self.num_reported <= self.num_coordinates:
+      raise PrivacyError(
+        f'a client cannot report {self.num_reported} of '
+        f'{self.num_coordinates} coordinates'
+      )
+
+  @property
+  def response(self) -> randomized_response.BitResponse:
+    """How one bit is randomized."""
+    return randomized_response.BitResponse(self.epsilon)
+
+  @property
+  def num_reported(self) -> int:
+    """The number s of coordinates that a client reports in a round."""
+    return self.coordinates_per_client or self.num_coordinates
+
+  @property
+  def samples_coordinates(self) -> bool:
+    """Whether a client reports only some of the coordinates."""
+    return self.num_reported < self.num_coordinates
+
+  @property
+  def reported_share(self) -> float:
+    """The probability s / d that a client reports a given coordinate."""
+    return self.num_reported / self.num_coordinates
+
+  @property
+  def sign_value(self) -> float:
+    """What a reported sign stands for in an unbiased estimate: q / (2p - 1) d / s."""
+    return self.bound / self.response.contrast / self.reported_share
+
+  @property
+  def cost(self) -> Bits:
+    """What one round costs a user who takes part."""
+    return Bits(self.epsilon, self.num_reported)
+
+  def entry(self, group: str) -> ledger_entries.Entry:
+    """See the base class."""
+    return ledger_entries.Entry(
+      ledger_entries.LOCAL,
+      self.entry_name,
+      f'{self.num_reported:,} of {self.num_coordinates:,} coordinates, one bit each of '
+      f'local epsilon {self.epsilon:g}; times: rounds of the user with most rounds',
+      cost=self.cost,
+      group=group,
+      by_user=True,
+    )
+
+  @property
+  def no_guarantee_reason(self) -> str | None:
+    """Why this plan promises nothing, or `None` if it does promise."""
+    return None if self.claim else mechanism.NOT_CLAIMED
+
+  @property
+  def warnings(self) -> tuple[str, ...]:
+    """What the person who starts the run should be told about its promise."""
+    pure = self.cost.pure_epsilon(1)
+    composed = self.cost.epsilon(1, self.delta)
+    return (
+      f'Epsilon {self.epsilon:g} is that of one coordinate in one round. A user who '
+      f'reports {self.num_reported:,} of {self.num_coordinates:,} coordinates spends '
+      f'{pure:,.6g} in a single round (pure), {composed:,.6g} at delta {self.delta:g}, '
+      'and more with every further round.',
+    )
+
+  @property
+  def summary(self) -> str:
+    """See the base class."""
+    return 'local, bit by bit'
+
+  def headline(self, epsilon: str) -> str:
+    """Says what a user is promised: the figure of all bits, not that of one."""
+    return (
+      f'({epsilon}, {self.delta:g})-local differential privacy for everything that a '
+      f'user sends in the run; epsilon {self.epsilon:g} is that of one coordinate in one '
+      'round only'
+    )
+
+  @property
+  def promise(self) -> tuple[str, str]:
+    """See the base class."""
+    words, explanation = mechanism.LOCAL_PROMISE
+    return words, (
+      f'{explanation} The setting epsilon_per_coordinate is of one bit in one round; it '
+      'is another figure and is not compared with these.'
+    )
+
+  @property
+  def threat_model(self) -> str:
+    """See the base class."""
+    return (
+      'Local differential privacy: users randomize every bit before they send it, so '
+      'that the guarantee also holds against whoever collects the bits. It is about what '
+      'a user sends; that the user takes part, and when, is not hidden.'
+    )
+
+  @property
+  def covered(self) -> frozenset[str]:
+    """The bits, and which coordinates they are of, which follows from nobody's data."""
+    return frozenset({'bits'} | ({'selection'} if self.samples_coordinates else set()))
+
+  @property
+  def not_covered(self) -> tuple[str, ...]:
+    """See the base class."""
+    return (
+      'The number of a client’s examples, where it weighs the mean '
+      '(--client_weighting=examples), is sent as it is. So is whether a client’s '
+      'training ended in numbers that are not finite.',
+    )
+
+  @property
+  def epsilon_per_coordinate(self) -> float:
+    """See the base class."""
+    return self.epsilon
+
+  def largest_step(self, num_coordinates: int) -> float:
+    """See the base class: each coordinate has a bound of its own."""
+    return self.bound
+
+  def describe(self, ledger: 'Ledger') -> dict[str, Any]:
+    """See the base class."""
+    rounds = list(ledger.rounds_by_user.values())
+    return {
+      'unit': self.unit,
+      'epsilon_per_coordinate': self.epsilon,
+      'flip_probability': self.response.flip_probability,
+      'num_coordinates': self.num_coordinates,
+      'coordinates_per_client': self.num_reported,
+      'truth_table': [
+        dataclasses.asdict(row) for row in truth_table(self, max(rounds, default=0))
+      ],
+      'users_who_took_part': len(rounds),
+      'by_user': [
+        {
+          'rounds': name,
+          'pure': self.cost.pure_epsilon(count),
+          'composed': self.cost.epsilon(count, self.delta),
+        }
+        for name, count in mechanism.by_user_rows(rounds).items()
+      ],
+      'noise_source': self.noise_source,
+    }
+
+  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+    """See the base class."""
+    numbers = self.describe(ledger)
+    figures = ('epsilon (pure)', f'epsilon at delta {self.delta:g} (exact)')
+    shown = mechanism.figure
+    return [
+      mechanism.paragraph(
+        f'Unit of privacy: one **{self.unit}**. Any data may stand in place of any '
+        'other.'
+      ),
+      mechanism.paragraph(self._mechanism_note(), title='Mechanism'),
+      mechanism.paragraph(self._sampling_note()),
+      mechanism.paragraph(f'Noise source. {_NOISE_SOURCES[self.noise_source]}'),
+      mechanism.table(
+        ('what is looked at', 'bits', *figures),
+        [
+          (
+            row['what'],
+            f'{row["num_bits"]:,}',
+            shown(row['pure']),
+            shown(row['composed']),
+          )
+          for row in numbers['truth_table']
+        ],
+        title='What epsilon is of',
+      ),
+      mechanism.table(
+        ('rounds', *figures),
+        [
+          (row['rounds'], shown(row['pure']), shown(row['composed']))
+          for row in numbers['by_user']
+        ],
+        title=f'User by user ({numbers["users_who_took_part"]:,} took part)',
+      ),
+    ]
+
+  def _mechanism_note(self) -> str:
+    return (
+      'Each coordinate of a user’s update is clipped to [-q, q], becomes one bit at random '
+      'with a mean that follows its value, and the bit is flipped with probability '
+      f'{self.response.flip_probability:.4g} before it leaves the device. Two users, '
+      'however different, give any one bit with probabilities at most a factor '
+      f'e^{self.epsilon:g} apart; their bits taken together tell them apart as the table '
+      'says.'
+    )
+
+  def _sampling_note(self) -> str:
+    if not self.samples_coordinates:
+      return (
+        'Coordinates. A user reports all of them in every round. '
+        '--coordinates_per_client has a user report fewer, which divides the pure figure '
+        'accordingly and makes the mean noisier.'
+      )
+    return (
+      f'Coordinates. A user reports {self.num_reported:,} of {self.num_coordinates:,} in a '
+      'round, drawn anew each time. The server knows which ones, so that nothing is gained '
+      'beyond their number: a round costs what their bits cost. A given coordinate is '
+      f'reported in {self.reported_share:.3g} of a user’s rounds on average; the table '
+      'counts the worst case, all of them.'
+    )

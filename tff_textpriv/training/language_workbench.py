@@ -1,0 +1,255 @@
+"""What one tokenizer makes of the data: encoded text, a model, an evaluator."""
+
+import functools
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_textpriv import randomness
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import batching, clients, encoded
+from tff_textpriv.iterative_processes import algorithm, learning_model, own_models
+from tff_textpriv.models import language_models
+from tff_textpriv.models import usage as usage_lib
+from tff_textpriv.runtime import device_store
+from tff_textpriv.text import tokenizers
+from tff_textpriv.training import (
+  evaluation,
+  experiment,
+  language_settings,
+  user_training,
+  workbench,
+)
+
+# What is held out of users' posts, if nothing is said, where they have own models.
+_OWN_TEST_SHARE = 0.2
+# Users on whom a run is watched while it trains, where each has a model of its own.
+_VALIDATION_USERS = 10
+
+
+class LanguageWorkbench:
+  """The text, the model and the evaluation of a run under one tokenizer.
+
+  Attributes:
+    tokenizer: The tokenizer.
+    model: The language model for its vocabulary.
+    functional: See `workbench.Workbench`.
+    num_parameters: See there.
+    devices: See there.
+  """
+
+  def __init__(
+    self,
+    chosen: experiment.Experiment,
+    data: clients.FederatedText,
+    tokenizer: tokenizers.Tokenizer,
+    tokenizer_file: str,
+    users: Sequence[str],
+    folder: pathlib.Path,
+  ):
+    """Prepares everything; no text is read yet.
+
+    Args:
+      chosen: The experiment.
+      data: Its data.
+      tokenizer: What encodes the text.
+      tokenizer_file: Where it is kept in the run's folder.
+      users: Who trains.
+      folder: The run's folder.
+    """
+    task: language_settings.LanguageModelSettings = chosen.task_settings
+    cache_dir = pathlib.Path(task.data_dir)
+    self.tokenizer = tokenizer
+    if chosen.own.model is None:
+      self.model = language_models.build(
+        task.model, tokenizer.size, task.tied_embeddings, task.dropout
+      )
+    else:
+      self.model = own_models.language_model(chosen.own.model, tokenizer.size)
+    self.num_parameters = self.model.num_parameters
+    self.functional = learning_model.from_language_model(
+      self.model, self.model.initial_weights(chosen.run.seed)
+    )
+    self._chosen = chosen
+    self._users = users
+    self._tokenizer_file = tokenizer_file
+    # Only training text is cut off: all tokenizers must be compared on the same text.
+    self._encoded = {
+      group: encoded.EncodedClients(
+        texts, tokenizer, max_tokens_per_user=most, cache_dir=cache_dir
+      )
+      for group, texts, most in (
+        ('train', data.train, task.max_tokens_per_user),
+        ('validation', data.validation, None),
+        ('test', data.test, None),
+      )
+    }
+    self._evaluator = evaluation.LanguageModelEvaluator(
+      self.model, tokenizer, task.max_sentence_length
+    )
+    self._client = chosen.algorithm.client(self.functional, chosen.algorithm_settings)
+    self._has_own = chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART
+    _check_parts(self._client.num_local, self.model)
+    share = task.own_test_share
+    self._own_test_share = _OWN_TEST_SHARE * self._has_own if share is None else share
+    self.devices = workbench.open_devices(chosen, folder, self._set_up)
+
+  def batches(self, user: str, round_number: int) -> list[Any]:
+    """Makes a user's batches of a round."""
+    epochs = self._chosen.algorithm_settings.local_epochs
+    return self._epochs('batches', user, round_number, epochs)
+
+  def adaptation(self, user: str, round_number: int) -> list[Any]:
+    """Makes a user's batches for its own part alone, if it adapts that first."""
+    if not self._client.adapts:
+      return []
+    return self._epochs('adaptation', user, round_number, 1)
+
+  def clients(self, group: str) -> Sequence[str]:
+    """Returns the users of a group."""
+    return self._users if group == 'train' else self._encoded[group].client_ids
+
+  def examples(self, group: str, client: str) -> batching.Batch:
+    """Returns a user's windows, padded to `--max_sentence_length`: tokens, next tokens."""
+    of_training = group == 'train'
+    posts = (
+      self._posts(client)[0] if of_training else self._encoded[group].posts(client)
+    )
+    length = self._chosen.task_settings.max_sentence_length
+    return batching.pad(batching.windows(posts, length), length=length)
+
+  def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
+    """Evaluates weights on the `validation` or the `test` users.
+
+    Where users have models of their own, those of a few training users are evaluated as
+    they are received, each on what is held out of the user's posts.
+    """
+    if self._has_own:
+      return self._of_own_models(weights, _VALIDATION_USERS, None)
+    users = self._encoded[group]
+    ids = self._some(users.client_ids, 'evaluation', group)
+    posts = [post for user in ids for post in users.posts(user)]
+    return self._evaluator.evaluate(weights, posts)
+
+  def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
+    """Returns the figures of the test.
+
+    Args:
+      weights: The weights that the server has.
+      rounds_done: The number of rounds behind them, for the step size of users.
+
+    Returns:
+      The server's model on test users, where it has one; and, where something is held
+      out of training users' posts, that of users' own models on it: `local_...` after one
+      more round's training of each, `received_local_...` without.
+    """
+    figures = {} if self._has_own else self.evaluate(weights, 'test')
+    if not self._own_test_share:
+      return figures
+    most = self._chosen.task_settings.max_eval_users
+    received = self._of_own_models(weights, most, None)
+    figures |= {f'received_local_{name}': value for name, value in received.items()}
+    if self._client.trains:
+      scale = self._chosen.algorithm_settings.step_scale(rounds_done - 1)
+      trained = self._of_own_models(weights, most, scale)
+      figures |= {f'local_{name}': value for name, value in trained.items()}
+    return figures
+
+  def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model | None:
+    """Makes the Keras model; there is none where users keep a part of it."""
+    return None if self._has_own else self.model.to_keras(weights)
+
+  def usage(self, folder: pathlib.Path) -> usage_lib.LanguageModelUsage:
+    """Describes what the model reads."""
+    del folder  # The tokenizer is there already.
+    task: language_settings.LanguageModelSettings = self._chosen.task_settings
+    return usage_lib.LanguageModelUsage(
+      self._chosen.model_name,
+      self.model.tied,
+      self._tokenizer_file,
+      task.max_sentence_length,
+    )
+
+  @functools.cached_property
+  def _user_trainer(self) -> user_training.UserTrainer:
+    first = self.functional.initial_weights[0][: self._client.num_local]
+    return user_training.UserTrainer(
+      self._client, self.devices if self._has_own else None, first
+    )
+
+  def _of_own_models(
+    self, weights: Sequence[np.ndarray], number: int, scale: float | None
+  ) -> dict[str, float]:
+    """Evaluates some users' own models on their own posts.
+
+    Args:
+      weights: The weights that the server has.
+      number: How many users, at most.
+      scale: What the step size of a round's training before is multiplied by; `None` for
+        models as they are received.
+    """
+    scores = []
+    for user in self._some(self._users, 'evaluated users', number=number):
+      posts = self._posts(user)[1]
+      parts, optimizer = self._user_trainer.assemble(user, weights)
+      batches = [] if scale is None else self.batches(user, 0)
+      if scale is not None and batches:
+        adaptation = self.adaptation(user, 0)
+        parts = self._user_trainer.train(parts, optimizer, adaptation, batches, scale)
+      scores.append(self._evaluator.score([*parts.local, *parts.shared], posts))
+    return self._evaluator.of_users(scores)
+
+  def _epochs(
+    self, purpose: str, user: str, round_number: int, number: int
+  ) -> list[Any]:
+    """Makes batches, with seeds in them if the model has dropout."""
+    rng = randomness.generator(self._chosen.run.seed, purpose, round_number, user)
+    batches = batching.training_batches(
+      self._posts(user)[0],
+      batch_size=self._chosen.algorithm_settings.client_batch_size,
+      num_epochs=number,
+      max_length=self._chosen.task_settings.max_sentence_length,
+      rng=rng,
+    )
+    if self.model.dropout == 0:
+      return batches
+    return batching.with_dropout_seeds(batches, rng)
+
+  def _posts(self, user: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Returns a training user's posts: those to train on, and those held out."""
+    posts = self._encoded['train'].posts(user)
+    # Who has written one post trains on it.
+    held_out = min(math.ceil(self._own_test_share * len(posts)), len(posts) - 1)
+    split = len(posts) - max(0, held_out)
+    return posts[:split], posts[split:]
+
+  def _some(
+    self, ids: Sequence[str], *purpose: str, number: int | None = None
+  ) -> Sequence[str]:
+    """Returns so many users at most, drawn once, by the seed."""
+    most = number or self._chosen.task_settings.max_eval_users
+    if len(ids) <= most:
+      return ids
+    rng = randomness.generator(self._chosen.run.seed, *purpose)
+    return [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
+
+  def _set_up(self, user: str) -> dict[str, bytes]:
+    """Makes what a device keeps from the start: the same for all users."""
+    del user  # They share a tokenizer, and start alike.
+    first = self.functional.initial_weights[0][: self._client.num_local]
+    return {device_store.STATE: self._client.first_state(first)}
+
+
+def _check_parts(num_local: int, model: language_models.LanguageModel) -> None:
+  """Refuses to share an output layer that is a part of the local embedding."""
+  if model.tied and 1 < num_local < len(model.weight_shapes):
+    raise settings_lib.SettingsError(
+      'tied_embeddings',
+      True,
+      'the embedding stays on the device and is the output layer, too, so that there '
+      'is no layer above the others to share; use --tied_embeddings=false',
+    )

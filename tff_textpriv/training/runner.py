@@ -1,0 +1,181 @@
+"""Runs an experiment, from data to privacy card: one path for every kind of task."""
+
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.runtime import execution
+from tff_textpriv.training import (
+  checkpoints,
+  classification,
+  cohort_data,
+  course,
+  experiment,
+  language_modeling,
+  output,
+  phases,
+  program,
+  reporting,
+  workbench,
+)
+
+_COURSES: dict[str, type[course.Course]] = {
+  'classification': classification.Classification,
+  'language_model': language_modeling.LanguageModeling,
+}
+
+
+def open_bench(chosen: experiment.Experiment) -> workbench.Workbench:
+  """Makes the workbench that a run would begin with; nothing is written."""
+  running = _COURSES[chosen.task.kind](chosen)
+  first = phases.lay_out(chosen, running.users)[0]
+  with tempfile.TemporaryDirectory() as empty:
+    return running.make_bench(first, None, pathlib.Path(empty))
+
+
+def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> int:
+  """Trains, tests, and writes the output folder.
+
+  Args:
+    chosen: The experiment.
+    train: What trains each phase; `program.train` if not given.
+
+  Returns:
+    The command's exit code: 0, or 128 plus the signal that interrupted.
+  """
+  running = _COURSES[chosen.task.kind](chosen)
+  all_phases = phases.lay_out(chosen, running.users)
+  for phase in all_phases:
+    # A promise that no model can keep ends the run now, before anything is written.
+    phase.mechanism(chosen)
+  with output.OutputFolder(chosen.folder) as folder:
+    folder.check_config(chosen.config)
+    print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
+    for line in running.describe(all_phases):
+      print(f'  {line}')
+    with execution.execution(
+      chosen.machine.num_workers,
+      chosen.machine.workers,
+      chosen.machine.max_concurrent_clients,
+      cohort_size=all_phases[0].sampler.cohort_size,
+      log_dir=folder.path,
+    ) as runtime:
+      end = _train_phases(
+        running, chosen, all_phases, folder, runtime, train or program.train
+      )
+    if end.outcome.ended == 'interrupted':
+      return reporting.interrupted(end.outcome)
+    _finish(running, chosen, end, folder.path)
+  return 0
+
+
+def _train_phases(
+  running: course.Course,
+  chosen: experiment.Experiment,
+  all_phases: Sequence[phases.Phase],
+  folder: output.OutputFolder,
+  runtime: execution.Runtime,
+  train: program.Trainer,
+) -> course.PhaseEnd:
+  """Trains phase after phase; a resumed run starts with the last one begun."""
+  end: course.PhaseEnd | None = None
+  for phase in all_phases[_last_begun(all_phases, folder.path) :]:
+    bench = running.make_bench(phase, end, folder.path)
+    try:
+      end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train)
+    finally:
+      if bench.devices is not None:
+        bench.devices.close()
+    if end.outcome.ended != 'finished':
+      break
+  assert end is not None  # There is at least one phase.
+  return end
+
+
+def _last_begun(all_phases: Sequence[phases.Phase], folder: pathlib.Path) -> int:
+  """Returns the index of the last phase of which there is a checkpoint, or 0."""
+  begun = [
+    phase.index for phase in all_phases if checkpoints.exist_in(folder / phase.folder)
+  ]
+  return max(begun, default=0)
+
+
+def _train_phase(
+  running: course.Course,
+  chosen: experiment.Experiment,
+  phase: phases.Phase,
+  bench: workbench.Workbench,
+  before: course.PhaseEnd | None,
+  folder: output.OutputFolder,
+  runtime: execution.Runtime,
+  train: program.Trainer,
+) -> course.PhaseEnd:
+  """Trains one phase, from its newest checkpoint if there is one."""
+  mechanism = phase.mechanism(chosen, bench.num_parameters)
+  # Nothing that the user chose can be refused any more.
+  folder.claim(chosen.config)
+  print(f'  {running.begin(phase, bench, folder.path)}')
+  for line in reporting.mechanism_notes(
+    mechanism, phase.leg.users, chosen.task_settings.user_note
+  ):
+    print(f'  {line}')
+  process = chosen.algorithm.build(
+    bench.functional, chosen.algorithm_settings, mechanism
+  )
+  initial_state = None
+  if before is None:
+    ledger = ledger_lib.Ledger.of(mechanism)
+    running.open_ledger(ledger)
+  else:
+    ledger = before.outcome.ledger
+    initial_state = running.go_on(before, phase, bench, process, folder.path)
+  outcome = train(
+    program.Program(
+      process=process,
+      sampler=phase.sampler,
+      client_data=cohort_data.CohortData(
+        process, bench, chosen.run.seed, bench.devices
+      ),
+      evaluate=lambda weights: bench.evaluate(weights, 'validation'),
+      mechanism=mechanism,
+      total_rounds=phase.leg.last_round,
+      rounds_per_eval=chosen.run.rounds_per_eval,
+      rounds_per_checkpoint=chosen.machine.rounds_per_checkpoint,
+      stop_after_round=chosen.machine.stop_after_round,
+      rounds_before=phase.leg.rounds_before,
+      initial_state=initial_state,
+      checkpoint_folder=phase.folder,
+      user_group=phase.leg.users,
+      selection=running.selection,
+      devices=bench.devices,
+    ),
+    ledger,
+    folder.path,
+    runtime,
+  )
+  return course.PhaseEnd(phase, bench, mechanism, process, outcome)
+
+
+def _finish(
+  running: course.Course,
+  chosen: experiment.Experiment,
+  end: course.PhaseEnd,
+  folder: pathlib.Path,
+) -> None:
+  """Tests; writes results, model and card; prints them."""
+  outcome = end.outcome
+  metrics = end.bench.test(outcome.selected_weights, outcome.rounds_done)
+  privacy = reporting.write_card(chosen, outcome, end.mechanism, end.process, folder)
+  more, summary = running.finish(end, metrics, folder)
+  reporting.write_results(
+    outcome,
+    privacy,
+    metrics,
+    end.bench.to_keras(outcome.selected_weights),
+    end.bench.usage(folder),
+    folder,
+    **more,
+    **reporting.bytes_per_client(end.process),
+  )
+  reporting.say_results(outcome, privacy, summary, folder)
