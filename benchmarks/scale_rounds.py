@@ -123,7 +123,9 @@ def from_population(
   texts = encoded.EncodedClients(
     data, words.WordTokenizer(_vocabulary(sizes[0])), cache_dir=folder
   )
-  sampler = cohorts.CohortSampler(data.client_ids, num_clients, 'fixed', 0)
+  sampler = cohorts.CohortSampler(
+    data.client_ids, num_clients, 'fixed', randomness.Stream.of_seed(0)
+  )
 
   def make_cohort(round_number: int) -> Cohort:
     return [

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import device_state, stacked_batches
 from tff_textpriv.privacy.central_settings import CentralPrivacySettings
 from tff_textpriv.privacy.mechanism import Deployment
@@ -50,7 +51,9 @@ class Rounds:
       self.store = device_store.DeviceStore(
         folder, lambda user: {'state': self.client.first_state(local_weights(user))}
       )
-    self._data = cohort_data.CohortData(self.process, self, 0, self.store)
+    self._data = cohort_data.CohortData(
+      self.process, self, randomness.Stream.of_seed(0), self.store
+    )
     self._batches_of = {}
     self._number = 0
 

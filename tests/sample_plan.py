@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.mechanism import NoMechanism
 
@@ -16,6 +17,7 @@ PLAN = CentralGaussian(
   clip=0.5,
   noise_multiplier=1.0,
   delta=1e-5,
+  stream=randomness.Stream.of_seed(0),
 )
 NO_MECHANISM = NoMechanism('nothing protects the users of a test')
 

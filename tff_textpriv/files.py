@@ -40,8 +40,18 @@ def replacing(file: pathlib.Path) -> Iterator[pathlib.Path]:
     with open(temporary, 'rb') as stream:
       os.fsync(stream.fileno())
     os.replace(temporary, file)
+    _sync_folder(file.parent)
   finally:
     temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+  """Has the disk keep the names of a folder's files."""
+  handle = os.open(folder, os.O_RDONLY)
+  try:
+    os.fsync(handle)
+  finally:
+    os.close(handle)
 
 
 def write_atomically(file: pathlib.Path, content: str | bytes) -> None:

@@ -23,6 +23,7 @@ CARD_PAGE = 'privacy_card.md'
 LINEAGE = 'tokenizer_lineage.md'
 SAMPLES = 'samples'
 MODEL = 'model.keras'
+SECRET = 'secret.key'
 
 
 class BranchError(ValueError):
@@ -120,8 +121,14 @@ def branch(
       so far. That is for the caller to know.
 
   Raises:
-    BranchError: If they differ in other settings, or the run has finished.
+    BranchError: If they differ in other settings, or the run has finished, or has a
+      secret: two runs with one secret would share their noise.
   """
+  if (source / SECRET).exists():
+    raise BranchError(
+      f'{source}: its noise follows from a secret that no other run may have; '
+      'branches need --noise_source=seeded'
+    )
   if has_finished(source):
     raise BranchError(f'{source}: the run has finished, and cannot be branched from')
   now = json.loads(json.dumps(config))

@@ -26,7 +26,7 @@ _UPDATE_TYPE = tff.to_type(
   collections.OrderedDict(a=(np.float32, [_D - 6]), b=(np.float32, [2, 3]))
 )
 _VALUE_TYPE = tff.to_type(
-  collections.OrderedDict(delta=_UPDATE_TYPE, seed=(np.int32, [2]))
+  collections.OrderedDict(delta=_UPDATE_TYPE, seed=(np.int64, [2]))
 )
 _WEIGHT_TYPE = tff.TensorType(np.float32)
 _EPSILONS = (0.1, 1.0, 10.0)
@@ -228,12 +228,19 @@ def test_a_shared_seed_makes_the_mean_as_noisy_as_one_client(tff_runtime):
   assert not _is_unbiased(broken, np.zeros(_D), variances)
 
 
-def test_the_same_seeds_give_the_same_mean_and_system_noise_does_not(tff_runtime):
+def test_the_same_seeds_give_the_same_mean(tff_runtime):
   values = _values(_vectors(3))
   first, second = (_flat(_unweighted(_plan(), values).result) for _ in range(2))
   np.testing.assert_array_equal(first, second)
+
+
+def test_clients_without_a_seed_draw_different_bits_every_time(tff_runtime):
   plan = _plan(noise_source='system')
-  first, second = (_flat(_unweighted(plan, values).result) for _ in range(2))
+  process = UnweightedBitMeanFactory(plan).create(_UPDATE_TYPE)
+  updates = [_update(vector) for vector in _vectors(3)]
+  first, second = (
+    _flat(process.next(process.initialize(), updates).result) for _ in range(2)
+  )
   assert 0.1 < (first == second).mean() < 0.6
 
 
@@ -354,9 +361,9 @@ def test_the_message_has_as_few_bytes_as_its_bits_need():
   assert sizes(_plan(), weighted=False) == {'bits': 501}
   assert sizes(_plan(), weighted=True) == {'bits': 501, 'weight': 4}
   sampled = _plan(coordinates_per_client=100)
-  assert sizes(sampled, weighted=True) == {'bits': 13, 'selection': 8, 'weight': 4}
-  report = bit_reports.randomize(sampled, tf.zeros([_D]), tf.constant([0, 1]))
-  assert sum(tensor.numpy().nbytes for tensor in report.values()) == 21
+  assert sizes(sampled, weighted=True) == {'bits': 13, 'selection': 16, 'weight': 4}
+  report = bit_reports.randomize(sampled, tf.zeros([_D]), tf.constant([0, 1], tf.int64))
+  assert sum(tensor.numpy().nbytes for tensor in report.values()) == 29
 
 
 @pytest.mark.parametrize('num_bits', [1, 7, 8, 9, 4005])

@@ -10,17 +10,22 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.impl.compiler import tree_analysis
 
+from tff_textpriv import randomness
 from tff_textpriv.aggregators import count_mean_sketch as aggregator
 from tff_textpriv.privacy.count_mean_sketch import SketchParameters
 from tff_textpriv.runtime.execution import execution
 
 _PARAMETERS = SketchParameters(
-  num_hashes=4, width=64, epsilon_per_word=8 / 3, words_per_user=3, seed=1
+  num_hashes=4,
+  width=64,
+  epsilon_per_word=8 / 3,
+  words_per_user=3,
+  stream=randomness.Stream.of_seed(1),
 )
 
 
-def _process(parameters=_PARAMETERS, noise_source='seeded'):
-  factory = aggregator.CountMeanSketchFactory(parameters, noise_source)
+def _process(parameters=_PARAMETERS):
+  factory = aggregator.CountMeanSketchFactory(parameters)
   return factory.create(aggregator.client_value_type(parameters.words_per_user))
 
 
@@ -30,7 +35,7 @@ def _clients(words, seed=0):
   seeds = np.random.default_rng(seed).integers(2**31, size=[len(words), 2])
   return [
     collections.OrderedDict(words=client_words, seed=client_seed)
-    for client_words, client_seed in zip(words, seeds.astype(np.int32), strict=True)
+    for client_words, client_seed in zip(words, seeds.astype(np.int64), strict=True)
   ]
 
 
@@ -57,13 +62,11 @@ def test_a_row_and_packed_bits_for_each_word_are_all_that_leaves_a_client():
   assert not process.is_weighted
 
 
-def test_other_values_and_noise_sources_are_refused():
+def test_other_values_are_refused():
   factory = aggregator.CountMeanSketchFactory(_PARAMETERS)
   # Four words would spend more than the budget of three.
   with pytest.raises(TypeError, match=r'words=int32\[4\].*expected.*words=int32\[3\]'):
     factory.create(aggregator.client_value_type(4))
-  with pytest.raises(ValueError, match='neither seeded nor system'):
-    aggregator.CountMeanSketchFactory(_PARAMETERS, 'none')
 
 
 def _frequencies(word: int, flip_epsilon: float, seed: int) -> tuple[np.ndarray, int]:
@@ -155,7 +158,7 @@ def test_counts_of_thousands_of_clients_are_unbiased(tff_runtime):
   true_counts = np.bincount(words[words >= 0], minlength=300)
   assert _counts_are_right(estimates, true_counts, 6000, parameters)
   # The broken twin: a server with the hash functions of another seed.
-  other = SketchParameters(64, 512, 8 / 3, 3, seed=1)
+  other = SketchParameters(64, 512, 8 / 3, 3, randomness.Stream.of_seed(1))
   wrong = other.estimate(*sketch, other.hashes(300))
   assert not _counts_are_right(wrong, true_counts, 6000, parameters)
 
@@ -198,7 +201,7 @@ def test_each_client_has_its_own_noise_and_a_shared_seed_is_caught(tff_runtime):
   process, clients = _process(), _clients(_no_words(200))
   assert _noise_is_independent(*_run(process, clients))
   for client in clients:
-    client['seed'] = np.array([1, 2], np.int32)
+    client['seed'] = np.array([1, 2], np.int64)
   assert not _noise_is_independent(*_run(process, clients))
 
 
@@ -209,15 +212,6 @@ def test_noise_is_a_function_of_the_clients_seeds(tff_runtime):
   other = _run(process, _clients(_no_words(5), seed=2))
   np.testing.assert_array_equal(first[0], again[0])
   assert not np.array_equal(first[0], other[0])
-
-
-def test_system_noise_differs_between_clients_and_runs_whatever_the_seeds(tff_runtime):
-  process, clients = _process(noise_source='system'), _clients(_no_words(200))
-  for client in clients:
-    client['seed'] = np.array([1, 2], np.int32)
-  first, second = _run(process, clients), _run(process, clients)
-  assert _noise_is_independent(*first)
-  assert not np.array_equal(first[0], second[0])
 
 
 def test_an_empty_cohort_gives_an_empty_sketch(tff_runtime):

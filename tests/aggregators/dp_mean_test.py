@@ -10,9 +10,11 @@ import tensorflow_federated as tff
 from noise_check import is_gaussian
 from sample_plan import PLAN
 
-from tff_textpriv.aggregators import dp_mean
-from tff_textpriv.privacy import central
+from tff_textpriv import randomness
+from tff_textpriv.aggregators import clipping, dp_mean
+from tff_textpriv.privacy import central, lattice
 from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
+from tff_textpriv.privacy.errors import PrivacyError
 
 _DIMENSIONS = 40_000
 _VALUE_TYPE = tff.to_type(
@@ -81,7 +83,7 @@ def _is_clipped(clip_update, norm: float) -> bool:
 @pytest.mark.parametrize('norm', [0.0, 1e-20, 0.5, 3.0, 1e18, 1e30])
 def test_no_contribution_is_longer_than_the_clip(norm):
   clip = tf.constant(0.5)
-  assert _is_clipped(lambda update: dp_mean.clip_update(update, clip)['update'], norm)
+  assert _is_clipped(lambda update: clipping.clip_update(update, clip)['update'], norm)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +116,8 @@ def test_updates_that_are_not_finite_count_as_zero_and_are_counted(tff_runtime, 
   assert output.measurements['left_out_clients'] == 1
 
 
-@pytest.mark.parametrize('source', ['seeded', 'system'])
-def test_noise_has_the_planned_distribution_and_a_wrong_scale_is_caught(
-  tff_runtime, source
-):
-  plan = _plan(noise_source=source)
-  (output,) = _run(plan, _clients(2, norm=0.0))
+def test_noise_has_the_planned_distribution_and_a_wrong_scale_is_caught(tff_runtime):
+  (output,) = _run(_plan(), _clients(2, norm=0.0))
   noise = _flat(output.result)
   # On the sum: z * clip = 2 * 0.5; the mean divides by the cohort of 20.
   assert is_gaussian(noise, 2 * 0.5 / 20)
@@ -137,9 +135,9 @@ def test_noise_of_a_larger_accounted_cohort_is_scaled_down(tff_runtime):
 
 def test_noise_is_a_function_of_seed_and_round(tff_runtime):
   clients = _clients(1, norm=0.0)
-  first = _run(_plan(seed=1), clients, rounds=2)
-  again = _run(_plan(seed=1), clients, rounds=2)
-  other = _run(_plan(seed=2), clients, rounds=1)
+  first = _run(_plan(stream=randomness.Stream.of_seed(1)), clients, rounds=2)
+  again = _run(_plan(stream=randomness.Stream.of_seed(1)), clients, rounds=2)
+  other = _run(_plan(stream=randomness.Stream.of_seed(2)), clients, rounds=1)
   for ours, theirs in zip(first, again, strict=True):
     np.testing.assert_array_equal(_flat(ours.result), _flat(theirs.result))
   streams = [_flat(first[0].result), _flat(first[1].result), _flat(other[0].result)]
@@ -148,9 +146,36 @@ def test_noise_is_a_function_of_seed_and_round(tff_runtime):
   assert np.abs(correlation).max() < 5 / np.sqrt(_DIMENSIONS)
 
 
-def test_system_noise_does_not_repeat(tff_runtime):
-  outputs = _run(_plan(noise_source='system'), _clients(1, norm=0.0), rounds=2)
-  assert not np.array_equal(_flat(outputs[0].result), _flat(outputs[1].result))
+def test_a_round_that_was_not_planned_is_not_made(tff_runtime):
+  with pytest.raises(Exception, match='not in \\[0, 2\\)'):
+    _run(_plan(rounds=2), _clients(1, norm=0.0), rounds=3)
+
+
+def test_sums_do_not_depend_on_the_order_of_clients(tff_runtime):
+  clients = _clients(7, norm=3.0)
+  first, second = _run(_plan(), clients), _run(_plan(), clients[::-1])
+  np.testing.assert_array_equal(_flat(first[0].result), _flat(second[0].result))
+
+
+@pytest.mark.parametrize('cohort', [20, 200_000])
+@pytest.mark.parametrize('norm', [0.1, 0.5, 0.5001, 70.0])
+def test_whole_numbers_are_never_longer_than_the_clip_norm(cohort, norm):
+  points = lattice.fitting(_DIMENSIONS, cohort, noise=1.0)
+  update = _clients(1, norm)[0]
+  numbers = _flat(clipping.clip_update(update, tf.constant(0.5), points)['update'])
+  length = float(np.linalg.norm(numbers.astype(np.float64)))
+  assert length <= points.clip
+  assert length >= 0.98 * points.clip * min(1, norm / 0.5)
+  # Rounded up instead, as a careless rounding may, it would be.
+  if norm > 0.5 and not points.is_wide:
+    scaled = _flat(update).astype(np.float64) * points.clip / norm
+    assert np.linalg.norm(np.sign(scaled) * np.ceil(np.abs(scaled))) > points.clip
+
+
+def test_updates_that_are_larger_than_planned_are_refused():
+  plan = _plan(num_coordinates=_DIMENSIONS - 1)
+  with pytest.raises(PrivacyError, match='39,999 coordinates.*40,000'):
+    dp_mean.DpMeanFactory(plan).create(_VALUE_TYPE)
 
 
 def test_adaptive_clipping_finds_the_quantile_of_the_norms(tff_runtime):

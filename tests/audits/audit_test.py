@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_textpriv import flags, results
-from tff_textpriv.aggregators import dp_mean
+from tff_textpriv import flags, randomness, results
+from tff_textpriv.aggregators import clipping
 from tff_textpriv.audits import canary_sampler
 from tff_textpriv.privacy import central, count_mean_sketch, randomized_response
 from tff_textpriv.runtime import cohorts
@@ -46,12 +46,13 @@ def _audit(folder, *argv):
   return code, {finding['name']: finding for finding in content['findings']}
 
 
-def _without_clip(update, clip):
-  """`dp_mean.clip_update` with the clip left out."""
-  del clip
+def _without_clip(update, clip, points):
+  """`clipping.clip_update` with the clip left out."""
+  unit = points.clip / clip
+  whole = [tf.cast(tf.round(leaf * unit), tf.int32) for leaf in tf.nest.flatten(update)]
   return collections.OrderedDict(
-    update=update,
-    unclipped_half=tf.constant(0.5),
+    update=tf.nest.pack_sequence_as(update, whole),
+    unclipped_half=tf.constant(1),
     left_out=tf.constant(0),
   )
 
@@ -77,7 +78,7 @@ def test_a_private_run_holds_its_claim_and_the_audit_is_written(tmp_path, capsys
 
 
 def test_a_run_without_clipping_exceeds_its_claim(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(dp_mean, 'clip_update', _without_clip)
+  monkeypatch.setattr(clipping, 'clip_update', _without_clip)
   code, found = _audit(
     tmp_path, *_CENTRAL, '--total_rounds=1', '--target_epsilon=2', '--canaries=300'
   )
@@ -117,7 +118,9 @@ def test_the_settings_of_a_run_are_those_of_its_folder_unless_given(tmp_path):
 
 @pytest.mark.parametrize('sampling', ['poisson', 'fixed'])
 def test_canaries_are_drawn_as_users_are_and_users_as_without_them(sampling):
-  users = cohorts.CohortSampler([f'user {i}' for i in range(40)], 10, sampling, 5)
+  users = cohorts.CohortSampler(
+    [f'user {i}' for i in range(40)], 10, sampling, randomness.Stream.of_seed(5)
+  )
   names = [f'canary {i}' for i in range(100)]
   sampler = canary_sampler.CanarySampler(users, names, 7, absent=names[::2])
   drawn = collections.Counter()
@@ -291,7 +294,7 @@ def test_cohorts_of_everybody_are_caught_where_a_sample_is_accounted(
 
 @pytest.mark.slow
 def test_clipping_that_is_left_out_is_caught_in_local_noise(tmp_path, monkeypatch):
-  monkeypatch.setattr(dp_mean, 'clip_update', _without_clip)
+  monkeypatch.setattr(clipping, 'clip_update', _without_clip)
   code, _ = _audit(
     tmp_path,
     *_CLASSIFIER,

@@ -14,8 +14,8 @@ import sample_plan
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv.aggregators import clipping, dp_mean, sound_updates
 from tff_textpriv.aggregators import count_mean_sketch as sketch_aggregator
-from tff_textpriv.aggregators import dp_mean, sound_updates
 from tff_textpriv.iterative_processes import (
   classification_model,
   contract,
@@ -176,10 +176,12 @@ def test_without_the_check_of_updates_the_model_would_be_spoilt(
 ):
   monkeypatch.setattr(sound_updates, 'are_sound', lambda _: tf.constant(True))
   monkeypatch.setattr(
-    dp_mean,
+    clipping,
     'clip_update',
-    lambda update, _: collections.OrderedDict(
-      update=update, unclipped_half=tf.constant(0.5), left_out=tf.constant(0)
+    lambda update, _, points: collections.OrderedDict(
+      update=tf.nest.map_structure(lambda leaf: tf.cast(leaf, tf.int32), update),
+      unclipped_half=tf.constant(1),
+      left_out=tf.constant(0),
     ),
   )
   with pytest.raises(AssertionError):

@@ -11,6 +11,7 @@ import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv import randomness
 from tff_textpriv.aggregators import messages, of_mechanism, sound_updates
 from tff_textpriv.iterative_processes import classification_model, contract, registry
 from tff_textpriv.models import sequence_classifiers
@@ -244,7 +245,9 @@ class _Devices:
 def test_a_run_provides_what_clients_read_in_their_order(name):
   process, _ = _build(name)
   devices = _Devices() if registry.ALGORITHMS[name].keeps_state else None
-  data = cohort_data.CohortData(process, _Bench(), 0, devices)
+  data = cohort_data.CohortData(
+    process, _Bench(), randomness.Stream.of_seed(0), devices
+  )
   for user, parts in zip(('ann', 'bob'), data(['ann', 'bob'], 7), strict=True):
     if _READ[name] == ('batches',):
       parts = (parts,)
@@ -279,10 +282,12 @@ def test_clients_that_read_something_else_are_refused():
   )
   assert contract.reads(curious) == ('batches', 'location')
   with pytest.raises(cohort_data.UnknownDataError, match='read location'):
-    cohort_data.CohortData(curious, _Bench(), 0, None)
+    cohort_data.CohortData(curious, _Bench(), randomness.Stream.of_seed(0), None)
   # Devices that keep nothing have no state to read.
   with pytest.raises(cohort_data.UnknownDataError, match='read state'):
-    cohort_data.CohortData(_build('scaffold')[0], _Bench(), 0, None)
+    cohort_data.CohortData(
+      _build('scaffold')[0], _Bench(), randomness.Stream.of_seed(0), None
+    )
 
 
 def test_what_is_no_learning_process_has_no_clients():

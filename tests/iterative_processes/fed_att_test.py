@@ -61,7 +61,10 @@ def _batches(num_clients, features=3, seed=0):
 
 def _with_seeds(batches, round_number=1, seed=0):
   return [
-    (each, [randomness.client_seed(seed, round_number, f'user {number}')])
+    (
+      each,
+      [randomness.Stream.of_seed(seed).words('client', round_number, f'user {number}')],
+    )
     for number, each in enumerate(batches)
   ]
 

@@ -87,7 +87,7 @@ def _with_seeds(clients):
   return [
     collections.OrderedDict(
       batches=batches,
-      seed=tf.data.Dataset.from_tensors(np.array([7, number], np.int32)),
+      seed=tf.data.Dataset.from_tensors(np.array([7, number], np.int64)),
     )
     for number, batches in enumerate(clients)
   ]
@@ -322,7 +322,7 @@ def test_a_sketch_sums_in_a_program_of_one_s_own(tff_runtime):
   sketch = count_words(
     [
       collections.OrderedDict(
-        words=np.array([1, 4], np.int32), seed=np.array([3, number], np.int32)
+        words=np.array([1, 4], np.int32), seed=np.array([3, number], np.int64)
       )
       for number in range(10)
     ]

@@ -39,7 +39,7 @@ def _clients(count: int, round_number: int = 1, size: int = 32):
   clients = []
   for client in range(count):
     x = rng.normal(size=[size, _FEATURES]).astype(np.float32)
-    seed = randomness.client_seed(3, round_number, f'user {client}')
+    seed = randomness.Stream.of_seed(3).words('client', round_number, f'user {client}')
     clients.append(([(x, x @ _SLOPE)], [seed]))
   return clients
 

@@ -26,7 +26,10 @@ def _batches(num_clients: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
 
 
 def _with_seeds(batches):
-  seeds = [randomness.client_seed(5, 1, f'user {i}') for i in range(len(batches))]
+  seeds = [
+    randomness.Stream.of_seed(5).words('client', 1, f'user {i}')
+    for i in range(len(batches))
+  ]
   return [(each, [seed]) for each, seed in zip(batches, seeds, strict=True)], seeds
 
 
@@ -85,15 +88,18 @@ def test_the_types_show_a_pair_of_sequences_in_and_a_pair_out(work):
 
 def test_client_seeds_differ_by_client_and_round_and_repeat_with_the_runs_seed():
   seeds = {
-    (seed, number, user): tuple(randomness.client_seed(seed, number, user))
+    (seed, number, user): tuple(
+      randomness.Stream.of_seed(seed).words('client', number, user)
+    )
     for seed in (0, 1)
     for number in (1, 2)
     for user in ('a', 'b')
   }
   assert len(set(seeds.values())) == len(seeds)
   for key, value in seeds.items():
-    assert tuple(randomness.client_seed(*key)) == value
-  assert randomness.client_seed(0, 1, 'a').dtype == np.int32
+    seed, *indices = key
+    assert tuple(randomness.Stream.of_seed(seed).words('client', *indices)) == value
+  assert randomness.Stream.of_seed(0).words('client', 1, 'a').dtype == np.int64
 
 
 def test_the_client_optimizer_is_the_one_that_the_flag_names(tff_runtime):

@@ -114,7 +114,7 @@ def test_adaptive_clipping_shows_both_shares():
 
 @pytest.mark.parametrize(
   ('source', 'words'),
-  [('seeded', 'experiments only'), ('system', 'floating-point')],
+  [('seeded', 'experiments only'), ('system', 'secret.key and nowhere else')],
 )
 def test_the_source_of_noise_comes_with_its_caveat(source, words):
   _, page, _ = card_and_page(dataclasses.replace(PLAN, noise_source=source))

@@ -4,9 +4,11 @@ import dataclasses
 import math
 
 import dp_accounting
+import numpy as np
 import pytest
 import sample_plan
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy import calibration
 from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 from tff_textpriv.privacy.central import CentralGaussian
@@ -19,7 +21,9 @@ from tff_textpriv.settings import SettingsError
 
 def plan_of(*, sampling='poisson', population=300, cohort=20, rounds=50, **flags):
   return CentralPrivacySettings(**flags).mechanism(
-    Deployment(sampling, population, cohort, rounds, seed=3)
+    Deployment(
+      sampling, population, cohort, rounds, stream=randomness.Stream.of_seed(3)
+    )
   )
 
 
@@ -221,7 +225,37 @@ def test_a_plan_made_by_hand_is_checked_too():
 
 
 def test_the_seed_of_the_run_is_that_of_the_noise():
-  assert plan_of(noise_multiplier=1.0).seed == 3
+  assert plan_of(noise_multiplier=1.0).stream == randomness.Stream.of_seed(3)
+
+
+def test_without_a_stream_seeded_noise_is_that_of_seed_0_and_system_noise_is_new():
+  deployment = Deployment('poisson', 100, 10, 5)
+  seeded, system, another = (
+    CentralPrivacySettings(noise_multiplier=1.0, noise_source=source)
+    .mechanism(deployment)
+    .stream
+    for source in ('seeded', 'system', 'system')
+  )
+  assert seeded == randomness.Stream.of_seed(0)
+  assert system != another and seeded not in (system, another)
+
+
+def test_no_two_rounds_have_the_same_noise_and_a_plan_knows_no_more_of_them():
+  plan = dataclasses.replace(sample_plan.PLAN, rounds=2000)
+  seeds = plan.round_seeds()
+  assert seeds.shape == (2000, 2) and seeds.dtype == np.int64
+  assert len(np.unique(seeds, axis=0)) == 2000
+
+
+def test_noise_that_hides_nobody_is_no_guarantee():
+  assert (
+    dataclasses.replace(sample_plan.PLAN, noise_multiplier=0.01).no_guarantee_reason
+    is None
+  )
+  reason = dataclasses.replace(
+    sample_plan.PLAN, noise_multiplier=1e-3
+  ).no_guarantee_reason
+  assert reason == 'noise multiplier 0.001 hides nobody'
 
 
 def test_of_users_dealt_into_halves_a_half_is_accounted():

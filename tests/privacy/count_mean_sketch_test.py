@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy import count_mean_sketch
 from tff_textpriv.privacy.count_mean_sketch import (
   HeavyHittersSettings,
@@ -73,15 +74,19 @@ def test_parameters_without_a_meaning_are_refused(changes):
 
 
 def test_hashes_are_polynomials_over_the_field_and_functions_of_the_seed():
-  parameters = _parameters(num_hashes=5, seed=3)
+  parameters = _parameters(num_hashes=5, stream=randomness.Stream.of_seed(3))
   hashes = parameters.hashes(1000)
   assert hashes.shape == (5, 1000)
   for row, coefficients in enumerate(parameters.hash_coefficients.tolist()):
     a, b, c = coefficients
     expected = [(a * x * x + b * x + c) % (2**31 - 1) % 64 for x in range(1000)]
     assert hashes[row].tolist() == expected
-  np.testing.assert_array_equal(hashes, _parameters(num_hashes=5, seed=3).hashes(1000))
-  assert not np.array_equal(hashes, _parameters(num_hashes=5, seed=4).hashes(1000))
+  np.testing.assert_array_equal(
+    hashes, _parameters(num_hashes=5, stream=randomness.Stream.of_seed(3)).hashes(1000)
+  )
+  assert not np.array_equal(
+    hashes, _parameters(num_hashes=5, stream=randomness.Stream.of_seed(4)).hashes(1000)
+  )
 
 
 def _collisions_are_independent(hashes: np.ndarray, width: int) -> bool:
@@ -131,7 +136,7 @@ def _errors(trials: int, flip: float | None = None, **changes) -> np.ndarray:
   """Estimated minus true counts, [trials, 20], each with its own hash functions."""
   errors = []
   for trial in range(trials):
-    parameters = _parameters(**changes, seed=trial)
+    parameters = _parameters(**changes, stream=randomness.Stream.of_seed(trial))
     rng = np.random.default_rng([trial, 7])
     sketch = _sketch(parameters, rng, flip or parameters.flip_probability)
     errors.append(parameters.estimate(*sketch, parameters.hashes(20)) - _COUNTS)
@@ -220,10 +225,14 @@ def test_a_sketch_of_nobody_has_no_words():
 
 
 def test_the_words_of_a_user_share_the_budget():
-  parameters = HeavyHittersSettings().sketch(seed=5)
+  parameters = HeavyHittersSettings().sketch(randomness.Stream.of_seed(5))
   assert parameters.epsilon_per_user == pytest.approx(8)
   assert parameters.epsilon_per_word == pytest.approx(8 / 3)
-  assert (parameters.num_hashes, parameters.width, parameters.seed) == (128, 1024, 5)
+  assert (parameters.num_hashes, parameters.width, parameters.stream) == (
+    128,
+    1024,
+    randomness.Stream.of_seed(5),
+  )
   # Every budget that the flags allow has a mechanism.
   for epsilon, words in [(0.01, 1000), (1000.0, 1)]:
     HeavyHittersSettings(

@@ -11,6 +11,7 @@ import sample_plan
 import small_models
 import tensorflow as tf
 
+from tff_textpriv import randomness
 from tff_textpriv.aggregators import of_mechanism
 from tff_textpriv.attacks import observations
 from tff_textpriv.iterative_processes import classification_model, registry
@@ -173,7 +174,9 @@ def test_a_program_under_an_unknown_mechanism_stops_before_its_first_round(
   def train(mechanism, folder):
     program = program_lib.Program(
       process=counting,
-      sampler=cohorts.CohortSampler(['ann', 'bob'], 2, 'fixed', 0),
+      sampler=cohorts.CohortSampler(
+        ['ann', 'bob'], 2, 'fixed', randomness.Stream.of_seed(0)
+      ),
       client_data=lambda users, _: [[_batch()] for _ in users],
       evaluate=lambda weights: {},
       mechanism=mechanism,

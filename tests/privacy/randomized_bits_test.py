@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import (
   card,
@@ -18,7 +19,10 @@ from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.privacy.truth_table import truth_table
 
 _PLAN = randomized_bits.RandomizedBits(
-  epsilon=1.0, num_coordinates=5001, coordinates_per_client=20
+  epsilon=1.0,
+  num_coordinates=5001,
+  coordinates_per_client=20,
+  stream=randomness.Stream.of_seed(0),
 )
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tff_textpriv import randomness
 from tff_textpriv.runtime import cohorts
 
 _USERS = [f'user_{i}' for i in range(50)]
@@ -37,7 +38,9 @@ class _Twin:
   """A sampler with a mistake: its cohorts are a function of Poisson ones."""
 
   def __init__(self, change):
-    self._sampler = cohorts.CohortSampler(_USERS, 10, 'poisson', seed=0)
+    self._sampler = cohorts.CohortSampler(
+      _USERS, 10, 'poisson', randomness.Stream.of_seed(0)
+    )
     self._change = change
 
   def cohort(self, number: int) -> list[str]:
@@ -51,15 +54,15 @@ def _in_pairs(cohort, number: int) -> list[str]:
 
 
 def test_poisson_cohorts_include_users_independently():
-  sampler = cohorts.CohortSampler(_USERS, 10, 'poisson', seed=0)
+  sampler = cohorts.CohortSampler(_USERS, 10, 'poisson', randomness.Stream.of_seed(0))
   assert _looks_poisson(_inclusion(sampler), 0.2)
 
 
 @pytest.mark.parametrize(
   'wrong',
   [
-    cohorts.CohortSampler(_USERS, 10, 'fixed', seed=0),
-    cohorts.CohortSampler(_USERS, 11, 'poisson', seed=0),
+    cohorts.CohortSampler(_USERS, 10, 'fixed', randomness.Stream.of_seed(0)),
+    cohorts.CohortSampler(_USERS, 11, 'poisson', randomness.Stream.of_seed(0)),
     _Twin(lambda cohort, number: cohort(number // 4)),
     _Twin(_in_pairs),
   ],
@@ -70,7 +73,7 @@ def test_other_cohorts_are_caught(wrong):
 
 
 def test_fixed_cohorts_have_their_size_and_no_user_twice():
-  sampler = cohorts.CohortSampler(_USERS, 10, 'fixed', seed=0)
+  sampler = cohorts.CohortSampler(_USERS, 10, 'fixed', randomness.Stream.of_seed(0))
   for number in range(100):
     cohort = sampler.cohort(number)
     assert len(set(cohort)) == len(cohort) == 10
@@ -79,7 +82,8 @@ def test_fixed_cohorts_have_their_size_and_no_user_twice():
 @pytest.mark.parametrize('sampling', ['poisson', 'fixed'])
 def test_a_cohort_is_a_function_of_seed_and_round(sampling):
   sampler, twin, other = (
-    cohorts.CohortSampler(_USERS, 10, sampling, seed) for seed in (1, 1, 2)
+    cohorts.CohortSampler(_USERS, 10, sampling, randomness.Stream.of_seed(seed))
+    for seed in (1, 1, 2)
   )
   assert sampler.cohort(7) == twin.cohort(7) != sampler.cohort(8)
   assert sampler.cohort(7) != other.cohort(7)
@@ -87,4 +91,4 @@ def test_a_cohort_is_a_function_of_seed_and_round(sampling):
 
 def test_a_cohort_larger_than_the_population_is_refused():
   with pytest.raises(cohorts.CohortError, match='--clients_per_round=51.*only 50'):
-    cohorts.CohortSampler(_USERS, 51, 'fixed', seed=0)
+    cohorts.CohortSampler(_USERS, 51, 'fixed', randomness.Stream.of_seed(0))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.privacy import randomized_response
 from tff_textpriv.runtime import cohorts
@@ -51,7 +52,10 @@ def test_the_card_claims_the_figure_of_the_user_with_most_rounds(run):
     user
     for number in (1, 2, 3)
     for user in cohorts.CohortSampler(
-      [f'user {i}' for i in range(12)], 4, 'poisson', 0
+      [f'user {i}' for i in range(12)],
+      4,
+      'poisson',
+      randomness.Stream.of_seed(0).child('users', ''),
     ).cohort(number)
   ]
   most = max(users.count(user) for user in users)

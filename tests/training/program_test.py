@@ -39,7 +39,7 @@ def _plan(**changes) -> central.CentralGaussian:
     clip=0.5,
     noise_multiplier=2.0,
     delta=1e-5,
-    seed=_SEED,
+    stream=randomness.Stream.of_seed(_SEED),
   )
   return dataclasses.replace(plan, **changes)
 
@@ -88,7 +88,9 @@ def process():
 def program(process):
   return program_lib.Program(
     process=process,
-    sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
+    sampler=cohorts.CohortSampler(
+      _USERS, _COHORT, 'poisson', randomness.Stream.of_seed(_SEED)
+    ),
     client_data=_client_data,
     evaluate=_evaluate,
     mechanism=_plan(),
@@ -190,7 +192,9 @@ def test_a_run_trains_and_writes_down_every_round(undisturbed, process):
   assert float(rows[-1]['validation_word_accuracy']) == pytest.approx(
     outcome.weights[0].mean(), rel=1e-6
   )
-  sampler = cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED)
+  sampler = cohorts.CohortSampler(
+    _USERS, _COHORT, 'poisson', randomness.Stream.of_seed(_SEED)
+  )
   sizes = [len(sampler.cohort(number)) for number in range(1, _ROUNDS + 1)]
   assert [int(row['num_clients']) for row in rows] == sizes
   epsilons = [float(row['epsilon']) for row in rows]
@@ -342,7 +346,9 @@ def test_the_budget_ends_the_run_before_the_round_that_would_exceed_it(
 def test_a_sampler_that_the_plan_does_not_account_for_is_refused(
   program, drawn, accounted
 ):
-  sampler = cohorts.CohortSampler(_USERS, _COHORT, drawn, _SEED)
+  sampler = cohorts.CohortSampler(
+    _USERS, _COHORT, drawn, randomness.Stream.of_seed(_SEED)
+  )
   with pytest.raises(errors.PrivacyError, match=f'drawn by {drawn}.*{accounted}'):
     dataclasses.replace(program, sampler=sampler, mechanism=_plan(sampling=accounted))
   dataclasses.replace(program, sampler=sampler, mechanism=_plan(sampling=drawn))
@@ -505,7 +511,9 @@ def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
   )
   program = program_lib.Program(
     process=process,
-    sampler=cohorts.CohortSampler(_USERS, _COHORT, 'poisson', _SEED),
+    sampler=cohorts.CohortSampler(
+      _USERS, _COHORT, 'poisson', randomness.Stream.of_seed(_SEED)
+    ),
     client_data=lambda users, round_number: [[] for _ in users],
     evaluate=_evaluate,
     mechanism=plan,

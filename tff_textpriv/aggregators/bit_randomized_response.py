@@ -32,8 +32,9 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   type of an update; without any client it is zero.
 
   Values are structures of float tensors, or, with the noise source `seeded`, ordered
-  dictionaries of such an update named `delta` and a `seed`, int32 [2], that differs
-  between clients and rounds. With the noise source `system` clients draw their own.
+  dictionaries of such an update named `delta` and a `seed`, int64 [2], that differs
+  between clients and rounds. With the noise source `system` the seed may be left out, as
+  in processes that TFF's own builders make.
 
   With a `sum_factory`, such as `tff.aggregators.SecureSumFactory(1, -1)`, the signs are
   summed by that instead. What it gets is not packed, an int32 for each coordinate
@@ -177,8 +178,8 @@ class _Parts:
         update, seed = value, None
       else:
         update, seed = value['delta'], value['seed']
-      if plan.noise_source == 'system':
-        seed = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
+      if seed is None:
+        seed = _own_seed(plan)
       values, left_out = _finite_vector(update)
       message = bit_reports.randomize(plan, values, seed)
       if weight is not None:
@@ -245,6 +246,18 @@ def _update_type(
       f'{num_coordinates:,}.'
     )
   return update_type
+
+
+def _own_seed(plan: randomized_bits.RandomizedBits) -> tf.Tensor:
+  """Returns a seed for a client that was given none, int64 [2].
+
+  It is as hard to guess as the plan's secret, 128 bits. The numbers of TensorFlow, of
+  which only 32 bits are random, merely see to it that no two clients have the same.
+  """
+  own = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
+  key = tf.constant(plan.stream.words('clients without a seed'))
+  mixed = tf.bitwise.bitwise_xor(own, key)
+  return tf.random.experimental.stateless_split(mixed, 1)[0]
 
 
 def _finite_vector(update: Any) -> tuple[tf.Tensor, tf.Tensor]:

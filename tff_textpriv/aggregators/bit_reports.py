@@ -23,13 +23,13 @@ def message_type(plan: randomized_bits.RandomizedBits, weighted: bool) -> tff.Ty
 
   Returns:
     A structure of `bits`, uint8 [ceil(s / 8)] for s reported coordinates; with
-    coordinate sampling of `selection`, int32 [2]; and of `weight`, int32.
+    coordinate sampling of `selection`, int64 [2]; and of `weight`, int32.
   """
   fields: dict[str, Any] = {
     'bits': (np.uint8, [messages.packed_size(plan.num_reported)])
   }
   if plan.samples_coordinates:
-    fields['selection'] = (np.int32, [2])
+    fields['selection'] = (np.int64, [2])
   if weighted:
     fields['weight'] = np.int32
   return tff.to_type(collections.OrderedDict(fields))
@@ -43,7 +43,7 @@ def randomize(
   Args:
     plan: Epsilon, the range q, and how many coordinates are reported.
     values: The update, finite floats [d].
-    seed: Decides all draws, integers [2].
+    seed: Decides all draws, int64 [2].
 
   Returns:
     `bits` and, with coordinate sampling, `selection`; see `message_type`.
@@ -52,7 +52,7 @@ def randomize(
   message = collections.OrderedDict()
   if plan.samples_coordinates:
     # From a stream of its own: the server gets to know this one.
-    selection = _draws([2], seeds[1], tf.int32)
+    selection = _draws([2], seeds[1], tf.int64)
     values = tf.gather(values, _selected(plan, selection))
     message['selection'] = selection
   # In double precision, because the thresholds are whole numbers up to 2^32.

@@ -26,7 +26,7 @@ def client_value_type(words_per_user: int) -> tff.StructWithPythonType:
     must differ between clients and between rounds.
   """
   return tff.to_type(
-    collections.OrderedDict(words=(np.int32, [words_per_user]), seed=(np.int32, [2]))
+    collections.OrderedDict(words=(np.int32, [words_per_user]), seed=(np.int64, [2]))
   )
 
 
@@ -49,27 +49,13 @@ class CountMeanSketchFactory(tff.aggregators.UnweightedAggregationFactory):
   of several rounds may be added. There is no state.
   """
 
-  def __init__(
-    self,
-    parameters: count_mean_sketch.SketchParameters,
-    noise_source: str = 'seeded',
-  ):
-    """Makes the factory of a sketch.
-
-    Args:
-      parameters: Those of the sketch.
-      noise_source: `seeded`, a client's draws are a function of its seed, so that a
-        simulation can be repeated; or `system`, they come from a generator that the
-        operating system of the device seeds, as privacy requires in earnest.
-    """
-    if noise_source not in ('seeded', 'system'):
-      raise ValueError(f'noise source {noise_source!r} is neither seeded nor system')
+  def __init__(self, parameters: count_mean_sketch.SketchParameters):
+    """Makes the factory of a sketch."""
     self._parameters = parameters
-    self._noise_source = noise_source
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation; see the base class."""
-    parameters, noise_source = self._parameters, self._noise_source
+    parameters = self._parameters
     expected_type = client_value_type(parameters.words_per_user)
     if value_type != expected_type:
       raise TypeError(f'The clients hold {value_type}; expected {expected_type}.')
@@ -80,8 +66,7 @@ class CountMeanSketchFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(value_type)
     def client_report(value):
-      seed = value['seed'] if noise_source == 'seeded' else _system_seed()
-      return randomize(parameters, value['words'], seed)
+      return randomize(parameters, value['words'], value['seed'])
 
     @tff.tensorflow.computation
     def zero():
@@ -186,8 +171,3 @@ def add_report(
       sketch['row_counts'], rows, tf.ones_like(report['rows'])
     ),
   )
-
-
-def _system_seed() -> tf.Tensor:
-  """Draws 128 bits from a generator that the operating system seeds."""
-  return tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)

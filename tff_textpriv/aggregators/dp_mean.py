@@ -5,12 +5,17 @@ same object from which the ledger is charged.
 """
 
 import collections
+import math
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.privacy import central, errors
+from tff_textpriv.aggregators import clipping, lattice_noise
+from tff_textpriv.privacy import central, errors, lattice
+
+# How finely the noise on a count of halves is cut: so many to a half.
+_PER_HALF = 2**26
 
 
 class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
@@ -27,9 +32,11 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   adaptive clipping the norm follows a quantile of the clients' norms, by a geometric
   rule; the noisy count it needs is a part of the mechanism's noise multiplier.
 
-  Noise is a function of (seed, round), kept in the state, so that a resumed run
-  equals an undisturbed one; with `noise_source='system'` it is drawn from a
-  generator that the operating system seeds.
+  Clients send whole numbers, and noise is one, so that sums are exact, in whatever order,
+  and the tails and last digits of the noise are as they should be; see
+  `privacy.rounded_gaussian`. Noise is a function of the mechanism's stream and of the round
+  in the state, so that a resumed run equals an undisturbed one; there is none beyond the
+  planned rounds.
 
   Measurements: `clip`, the norm of the round, and `left_out_clients`, those whose update
   was not finite, or nothing.
@@ -48,13 +55,14 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     """Makes the factory of a mechanism.
 
     Args:
-      mechanism: Clip, noise, cohort and, where noise is seeded, the seed.
+      mechanism: Clip, noise, cohort, and the stream that decides the noise.
     """
     self._mechanism = mechanism
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
     plan = self._mechanism
+    points = _lattice(plan, value_type)
 
     @tff.tensorflow.computation
     def initial_state():
@@ -70,7 +78,7 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(value_type, state_type.clip)
     def client_contribution(update, clip):
-      contribution = clip_update(update, clip)
+      contribution = clipping.clip_update(update, clip, points)
       if plan.adaptive is None:
         del contribution['unclipped_half']
       return contribution
@@ -79,15 +87,16 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(state_type, contribution_type)
     def noisy_mean(state, total):
-      noise = _Noise(plan.noise_source, plan.seed, state['round'])
+      noise: _Noise | _NoNoise = _NoNoise()
+      if points is not None:
+        noise = _Noise(plan, points, state['round'])
       denominator = tf.constant(plan.mean_denominator, tf.float32)
-      mean = tf.nest.map_structure(
-        lambda tensor: tensor / denominator,
-        noise.add(total['update'], plan.sum_stddev(1.0), state['clip']),
-      )
       clip = state['clip']
+      mean = tf.nest.map_structure(
+        lambda tensor: tensor / denominator, noise.of_update(total['update'], clip)
+      )
       if plan.adaptive is not None:
-        unclipped = noise.add(total['unclipped_half'], plan.count_stddev, 1.0)
+        unclipped = noise.of_halves(total['unclipped_half'])
         # b in Andrew et al. (2021), from bits shifted by a half.
         unclipped_share = unclipped / denominator + 0.5
         clip *= tf.exp(
@@ -112,58 +121,68 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     return tff.templates.AggregationProcess(initialize, next_round)
 
 
-def clip_update(update: Any, clip: tf.Tensor) -> collections.OrderedDict:
-  """Bounds one client's contribution; runs on the client.
-
-  Args:
-    update: A structure of float tensors.
-    clip: The largest L2 norm over all of them.
-
-  Returns:
-    `update`, zeroed if not finite and scaled to norm `clip` if longer;
-    `unclipped_half`, 0.5 if the norm was at most `clip`, else -0.5; and
-    `left_out`, 1 if the update was zeroed, or nothing but zeros.
-  """
-  leaves = tf.nest.flatten(update)
-  finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in leaves])
-  leaves = [tf.where(finite, leaf, tf.zeros_like(leaf)) for leaf in leaves]
-  norm = tf.linalg.global_norm(leaves)
-  # Written so that an infinite clip and a norm of zero both give 1.
-  scale = tf.minimum(1.0, tf.math.divide(clip, norm))
-  # Squares of huge but finite numbers overflow; such an update becomes zero.
-  scale = tf.where(tf.math.is_finite(norm), scale, 0.0)
-  return collections.OrderedDict(
-    update=tf.nest.pack_sequence_as(update, [leaf * scale for leaf in leaves]),
-    unclipped_half=tf.where(norm <= clip, 0.5, -0.5),
-    left_out=tf.cast(~tf.math.is_finite(norm) | tf.equal(norm, 0), tf.int32),
-  )
-
-
 class _Noise:
-  """Adds Gaussian noise to one round's values, each tensor from its own stream."""
+  """Adds the noise of one round to its sums, which are of whole numbers.
 
-  def __init__(self, source: str, seed: int, round_number: tf.Tensor):
-    self._source = source
-    self._round_seed = tf.stack([tf.constant(seed, tf.int32), round_number])
-    self._num_streams = 0
+  There are `points.clip` of them to a clip norm.
+  """
 
-  def add(self, value: Any, scale: float, clip: tf.Tensor | float) -> Any:
-    """Adds noise of standard deviation `scale * clip` to each tensor of `value`."""
-    if scale == 0:
-      return value
+  def __init__(
+    self,
+    plan: central.CentralGaussian,
+    points: lattice.Lattice,
+    round_number: tf.Tensor,
+  ):
+    self._plan = plan
+    self._points = points
+    # A round that was not planned has no seed, and fails.
+    seed = tf.gather(tf.constant(plan.round_seeds()), round_number)
+    self._seeds = tf.random.experimental.stateless_split(seed, 2)
 
-    def add_to(tensor):
-      noise = clip * scale * self._standard_normal(tf.shape(tensor))
-      return tensor + noise
+  def of_update(self, total: Any, clip: tf.Tensor) -> Any:
+    """Returns the noisy sum of updates, float32, clipped to `clip` each."""
+    plan, points = self._plan, self._points
+    law = plan.noise_law(
+      plan.sum_stddev(1.0) * points.clip, plan.update_noise_multiplier
+    )
+    unit = tf.cast(clip, tf.float64) / points.clip
+    return lattice_noise.noisy(total, law, self._seeds[0], unit)
 
-    return tf.nest.map_structure(add_to, value)
+  def of_halves(self, total: tf.Tensor) -> tf.Tensor:
+    """Returns the noisy sum of so many halves, float32."""
+    assert self._plan.adaptive is not None  # Nobody else counts.
+    law = self._plan.noise_law(
+      self._plan.count_stddev * 2 * _PER_HALF,
+      self._plan.adaptive.count_noise_multiplier,
+    )
+    parts = tf.cast(total, tf.int64) * _PER_HALF
+    return lattice_noise.noisy(parts, law, self._seeds[1], 0.5 / _PER_HALF)
 
-  def _standard_normal(self, shape: tf.Tensor) -> tf.Tensor:
-    if self._source == 'system':
-      return tf.random.normal(shape)
-    seed = tf.random.experimental.stateless_fold_in(self._round_seed, self._num_streams)
-    self._num_streams += 1
-    return tf.random.stateless_normal(shape, seed)
+
+class _NoNoise:
+  """Sums as they are, for runs that promise nothing."""
+
+  def of_update(self, total: Any, clip: tf.Tensor) -> Any:
+    del clip  # They are real numbers.
+    return total
+
+  def of_halves(self, total: tf.Tensor) -> tf.Tensor:
+    return tf.cast(total, tf.float32) / 2
+
+
+def _lattice(
+  plan: central.CentralGaussian, value_type: tff.Type
+) -> lattice.Lattice | None:
+  """Returns the whole numbers that stand for updates; none where there is no noise."""
+  if not tff.types.is_structure_of_floats(value_type):
+    raise TypeError(f'Only floating-point updates are clipped: {value_type}.')
+  size = sum(math.prod(leaf.shape) for leaf in tff.structure.flatten(value_type))
+  if size > plan.num_coordinates:
+    raise errors.PrivacyError(
+      f'the plan is about {plan.num_coordinates:,} coordinates, and the update has '
+      f'{size:,}'
+    )
+  return None if plan.noise_multiplier == 0 else plan.points(size)
 
 
 def mean(
@@ -185,16 +204,8 @@ def seen(
   The noise that is seen is that of the whole sum, as if the updates of all other clients
   were known.
   """
-  clipped = clip_update(update, tf.constant(mechanism.clip, tf.float32))['update']
-  if view == 'server':
+  clip = tf.constant(mechanism.clip, tf.float32)
+  clipped = clipping.clip_update(update, clip)['update']
+  if view == 'server' or mechanism.noise_multiplier == 0:
     return clipped
-  stddev = mechanism.sum_stddev(mechanism.clip)
-  noisy = [
-    tensor
-    + stddev
-    * tf.random.stateless_normal(
-      tensor.shape, tf.random.experimental.stateless_fold_in(seed, stream)
-    )
-    for stream, tensor in enumerate(tf.nest.flatten(clipped))
-  ]
-  return tf.nest.pack_sequence_as(update, noisy)
+  return lattice_noise.added(clipped, mechanism.sum_stddev(mechanism.clip), seed)

@@ -35,7 +35,7 @@ def mean(
 
   Returns:
     The factory. Values are updates or, where clients draw random numbers, ordered
-    dictionaries of an update named `delta` and a `seed`, int32 [2].
+    dictionaries of an update named `delta` and a `seed`, int64 [2].
 
   Raises:
     PrivacyError: If the mechanism has no such mean.
@@ -49,7 +49,7 @@ def seen(mechanism: Mechanism, update: Any, seed: tf.Tensor, view: str) -> Any:
   Args:
     mechanism: What stands between the client and the observer.
     update: A structure of float tensors.
-    seed: Decides the random numbers, int32 [2].
+    seed: Decides the random numbers, int64 [2].
     view: Who looks, one of `VIEWS`.
 
   Returns:

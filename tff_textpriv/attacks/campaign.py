@@ -111,8 +111,8 @@ class Campaign:
     self, batch: Sequence[Sentence], ids: np.ndarray, rng: np.random.Generator
   ) -> observations.Observation:
     """Has a client train on a batch, and looks."""
-    limits = np.iinfo(np.int32)
-    seed = rng.integers(limits.min, limits.max, 2, np.int32)
+    limits = np.iinfo(np.int64)
+    seed = rng.integers(limits.min, limits.max, 2, np.int64)
     return self.client.observe(self.weights, [self._batch(batch, ids, rng)], seed)
 
   def _batch(

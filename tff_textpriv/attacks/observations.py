@@ -98,7 +98,7 @@ class Client:
     Args:
       weights: The client's model before training.
       batches: Its data in this round.
-      seed: Decides the client's randomness, int32 [2].
+      seed: Decides the client's randomness, int64 [2].
     """
     data = _tensors(batches)
     if not isinstance(self._trained, sequence_classifiers.SplitTableClassifier):

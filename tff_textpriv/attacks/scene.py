@@ -163,7 +163,7 @@ def _mechanism(
       population=num_clients,
       cohort=chosen.run.clients_per_round or num_clients,
       rounds=chosen.run.total_rounds,
-      seed=chosen.run.seed,
+      stream=chosen.stream,
       num_coordinates=num_coordinates,
       client_step=chosen.algorithm_settings.client_step,
     )

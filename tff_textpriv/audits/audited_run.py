@@ -96,15 +96,11 @@ class AuditedRun:
     """Trains with canaries, after those of the tokenizer have reported."""
     source = getattr(self._chosen.task_settings, 'tokenizer_source', '')
     if source == 'heavy_hitters' and self._word_scores is None:
-      self._word_scores = canary_words.scores(
-        self._sketch(),
-        self._canaries,
-        self._chosen.privacy_settings.noise_source,
-      )
+      self._word_scores = canary_words.scores(self._sketch(), self._canaries)
     return self._audit.train(program, ledger, folder, runtime)
 
   def _sketch(self) -> count_mean_sketch.SketchParameters:
-    return self._chosen.task_settings.sketch(self._chosen.run.seed)
+    return self._chosen.task_settings.sketch(self._chosen.stream)
 
 
 def _hardly_evaluated(task_settings: Any) -> Any:

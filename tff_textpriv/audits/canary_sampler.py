@@ -32,20 +32,27 @@ class CanarySampler(cohorts.CohortSampler):
     """
     size = len(users.client_ids)
     super().__init__(
-      users.client_ids, users.cohort_size, users.sampling, seed, users.dropout_rate
+      users.client_ids,
+      users.cohort_size,
+      users.sampling,
+      users.stream,
+      users.dropout_rate,
     )
     self._users = users
     # In records they come after all users.
     self._places.update((name, size + i) for i, name in enumerate(canaries))
     self._present = frozenset(canaries) - frozenset(absent)
-    rng = randomness.generator(seed, 'canary cohorts')
+    stream = randomness.Stream.of_seed(seed)
     self._blocks = []
     for start in range(0, len(canaries), size):
       block = canaries[start : start + size]
       places = [*block, *(f'nobody {place}' for place in range(len(block), size))]
       self._blocks.append(
         cohorts.CohortSampler(
-          places, users.cohort_size, users.sampling, int(rng.integers(2**31))
+          places,
+          users.cohort_size,
+          users.sampling,
+          stream.child('canary cohorts', start),
         )
       )
 

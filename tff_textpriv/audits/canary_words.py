@@ -17,7 +17,6 @@ _NUM_WORDS = 1000
 def scores(
   parameters: count_mean_sketch.SketchParameters,
   canaries: canaries_lib.Canaries,
-  noise_source: str,
 ) -> np.ndarray:
   """Lets canaries report, each alone, and scores what the server sees.
 
@@ -28,24 +27,24 @@ def scores(
   Args:
     parameters: Those of the sketch.
     canaries: Who reports.
-    noise_source: See `aggregator.CountMeanSketchFactory`.
 
   Returns:
     What speaks for heads, float [number of canaries].
   """
-  process = aggregator.CountMeanSketchFactory(parameters, noise_source).create(
+  process = aggregator.CountMeanSketchFactory(parameters).create(
     aggregator.client_value_type(parameters.words_per_user)
   )
   cells = parameters.hashes(_NUM_WORDS)
   other = int(np.argmin(np.sum(cells == cells[:, :1], axis=0)))
   rows = np.arange(parameters.num_hashes)
+  stream = randomness.Stream.of_seed(canaries.seed)
   state, found = process.initialize(), np.zeros([canaries.number])
   # `disable=None` is tqdm's way to show no bar where there is no terminal.
   for index in tqdm.trange(canaries.number, unit='report', disable=None):
     word = 0 if canaries.coins[index] else other
     value = collections.OrderedDict(
       words=np.full([parameters.words_per_user], word, np.int32),
-      seed=randomness.client_seed(canaries.seed, 0, canaries.ids[index]),
+      seed=stream.words('canary words', canaries.ids[index]),
     )
     sums = process.next(state, [value]).result['bit_sums']
     found[index] = sums[rows, cells[:, 0]].sum() - sums[rows, cells[:, other]].sum()

@@ -12,7 +12,6 @@ import pathlib
 import numpy as np
 import tqdm
 
-from tff_textpriv import randomness
 from tff_textpriv.audits import audited_algorithm, bound, canary_sampler, findings
 from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.iterative_processes import contract, stacked_batches
@@ -85,7 +84,7 @@ class ReportAudit:
         for name in names:
           mark = self._canaries.mark(index_of[name], number)
           batches = canaries_lib.canary_batches(batch_type, strength, mark)
-          seed = randomness.client_seed(self._chosen.run.seed, number, name)
+          seed = self._chosen.stream.words('canary', number, name)
           output = next_round(state, [(batches, [seed])])
           report = canaries_lib.released_update(state, output.state)
           self._see(index_of[name], report, mark)

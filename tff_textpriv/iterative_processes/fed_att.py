@@ -72,7 +72,7 @@ def build_fed_att(
     mechanism: The noise that clients add to their updates.
 
   Returns:
-    A learning process. Clients read `batches` and a `seed`, int32 [2].
+    A learning process. Clients read `batches` and a `seed`, int64 [2].
 
   Example:
     >>> mechanism = LocalGaussianSettings(clip_norm=1.0, noise_magnitude=0.01).mechanism(

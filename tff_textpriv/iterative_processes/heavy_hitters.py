@@ -26,10 +26,9 @@ def discover_word_counts(
   words_of: Callable[[str], Sequence[str]],
   dictionary: Sequence[str],
   settings: count_mean_sketch.HeavyHittersSettings,
-  seed: int,
+  stream: randomness.Stream,
   *,
   batch_size: int = 100,
-  noise_source: str = 'seeded',
   progress: bool = True,
 ) -> dict[str, int]:
   """Estimates how often users write the words of a public dictionary.
@@ -47,11 +46,9 @@ def discover_word_counts(
     dictionary: The words to count, without repetition, made without looking at the
       users' text.
     settings: Budget and size of the sketch.
-    seed: Decides the words that users draw, the hash functions and, if
-      `noise_source` is `seeded`, the noise.
+    stream: Decides the words that users draw, the hash functions and the noise.
     batch_size: The number of users who report at a time; fewer if the sketch is so
       large that a worker's memory would not do. The result does not depend on it.
-    noise_source: See `aggregators.count_mean_sketch.CountMeanSketchFactory`.
     progress: Whether to show a progress bar, on a terminal.
 
   Returns:
@@ -60,8 +57,8 @@ def discover_word_counts(
   index_of = {word: index for index, word in enumerate(dictionary)}
   if not index_of or len(index_of) < len(dictionary):
     raise ValueError('the dictionary is empty or has a word twice')
-  parameters = settings.sketch(seed)
-  process = aggregator.CountMeanSketchFactory(parameters, noise_source).create(
+  parameters = settings.sketch(stream)
+  process = aggregator.CountMeanSketchFactory(parameters).create(
     aggregator.client_value_type(parameters.words_per_user)
   )
   bit_sums = np.zeros([parameters.num_hashes, parameters.width], np.int64)
@@ -75,7 +72,7 @@ def discover_word_counts(
     unit='user',
     disable=None if progress else True,
   ) as bar:
-    for cohort in _cohorts(users, words_of, index_of, parameters, seed, batch_size):
+    for cohort in _cohorts(users, words_of, index_of, parameters, stream, batch_size):
       output = process.next(state, cohort)
       state = output.state
       bit_sums += output.result['bit_sums']
@@ -91,7 +88,7 @@ def _cohorts(
   words_of: Callable[[str], Sequence[str]],
   index_of: Mapping[str, int],
   parameters: count_mean_sketch.SketchParameters,
-  seed: int,
+  stream: randomness.Stream,
   batch_size: int,
 ) -> Iterator[list[collections.OrderedDict]]:
   """Yields what the devices of each batch of users hold."""
@@ -101,10 +98,9 @@ def _cohorts(
         words_of(user),
         index_of,
         parameters.words_per_user,
-        # By position, because hashes of two users' ids may be the same.
-        randomness.generator(seed, 'heavy hitters', start + offset),
+        stream.child('heavy hitters', user),
       )
-      for offset, user in enumerate(users[start : start + batch_size])
+      for user in users[start : start + batch_size]
     ]
 
 
@@ -112,14 +108,15 @@ def _client_value(
   words: Sequence[str],
   index_of: Mapping[str, int],
   words_per_user: int,
-  rng: np.random.Generator,
+  stream: randomness.Stream,
 ) -> collections.OrderedDict:
   """Draws the words that a user reports, and the seed of the device's noise."""
   indices = np.array([index_of[word] for word in words if word in index_of], np.int32)
+  rng = stream.generator('words')
   drawn = rng.choice(indices, min(words_per_user, len(indices)), replace=False)
   reported = np.full([words_per_user], aggregator.NO_WORD, np.int32)
   reported[: len(drawn)] = drawn
   return collections.OrderedDict(
     words=reported,
-    seed=rng.integers(_INT32.min, _INT32.max, size=2, dtype=np.int32, endpoint=True),
+    seed=stream.words('noise'),
   )

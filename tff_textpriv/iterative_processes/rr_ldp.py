@@ -44,7 +44,7 @@ def build_rr_ldp(
     mechanism: Epsilon per bit, the range q, and how many coordinates a client reports.
 
   Returns:
-    A learning process. Clients read `batches` and a `seed`, int32 [2].
+    A learning process. Clients read `batches` and a `seed`, int64 [2].
 
   Example:
     >>> deployment = Deployment('fixed', population=100, cohort=100, rounds=25,

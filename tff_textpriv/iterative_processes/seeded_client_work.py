@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-SEED_TYPE = tff.TensorType(np.int32, [2])
+SEED_TYPE = tff.TensorType(np.int64, [2])
 
 
 def build(
@@ -48,7 +48,7 @@ def build(
   @tff.tensorflow.computation(seeds_type)
   def only_seed(seeds):
     # Its one element; the sum of one is the element itself.
-    return seeds.reduce(tf.zeros([2], tf.int32), tf.add)
+    return seeds.reduce(tf.zeros([2], tf.int64), tf.add)
 
   @tff.tensorflow.computation(
     training.next.type_signature.result.result.member, SEED_TYPE

@@ -78,8 +78,12 @@ def epsilon_of_rounds(
   mechanism: SampledGaussian, rounds: int, delta: float, accountant: str
 ) -> float:
   """Returns the epsilon of `rounds` rounds of `mechanism` at `delta`."""
+  left = delta - rounds * mechanism.own_delta
+  if left <= 0:
+    return math.inf
   event = dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
-  return epsilon(event, delta, mechanism.relation, accountant)
+  composed = epsilon(event, left, mechanism.relation, accountant)
+  return composed + rounds * mechanism.own_epsilon
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +98,25 @@ class Budget:
     """Tells whether `rounds` rounds of `mechanism` cost more than the budget."""
     spent = epsilon_of_rounds(mechanism, rounds, self.delta, self.accountant)
     return spent > self.epsilon
+
+  def left_by(self, mechanism: SampledGaussian, rounds: int) -> 'Budget':
+    """Returns what rounds leave for an accountant, who knows nothing of their draws.
+
+    Raises:
+      PrivacyError: They leave nothing.
+    """
+    left = dataclasses.replace(
+      self,
+      # A trifle less, since sums are rounded.
+      epsilon=(self.epsilon - rounds * mechanism.own_epsilon) * (1 - 1e-12),
+      delta=self.delta - rounds * mechanism.own_delta,
+    )
+    if left.epsilon <= 0 or left.delta <= 0:
+      raise PrivacyError(
+        f'{rounds:,} rounds of {mechanism.num_draws:,} numbers of noise each cannot be '
+        f'drawn precisely enough for {self}'
+      )
+    return left
 
   def by_rdp(self) -> 'Budget':
     """Returns the same budget, accounted quickly: where to start a PLD search."""
@@ -119,8 +142,11 @@ def noise_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) ->
     PrivacyError: The smallest noise multiplier is not in [1e-6, 1e6].
   """
 
+  if mechanism.num_draws:
+    budget = budget.left_by(mechanism, rounds)
+
   def with_noise(noise: float) -> SampledGaussian:
-    return dataclasses.replace(mechanism, noise_multiplier=noise)
+    return dataclasses.replace(mechanism, noise_multiplier=noise, num_draws=0)
 
   if budget.accountant == 'pld':  # Its answer is a little below that of RDP.
     low = high = noise_for_budget(mechanism, rounds, budget.by_rdp())

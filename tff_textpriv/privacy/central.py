@@ -8,10 +8,20 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from tff_textpriv.privacy import central_notes, ledger_entries, mechanism
+import numpy as np
+
+from tff_textpriv import randomness
+from tff_textpriv.privacy import (
+  central_notes,
+  lattice,
+  ledger_entries,
+  mechanism,
+  rounded_gaussian,
+)
 from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 from tff_textpriv.privacy.costs import SampledGaussian
 from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.rounded_gaussian import RoundedGaussian
 
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
@@ -46,7 +56,8 @@ class CentralGaussian(mechanism.Mechanism):
     noise_source: 'seeded' or 'system'.
     budget_epsilon: The run stops before the round that would exceed it.
     claim: Whether the run claims its figure; false for comparisons.
-    seed: Decides the noise, if its source is 'seeded'.
+    stream: Decides the noise; a secret, unless the source is 'seeded'.
+    num_coordinates: The size of an update, at most.
     unit: What is protected: all the data of one user.
   """
 
@@ -66,7 +77,10 @@ class CentralGaussian(mechanism.Mechanism):
   noise_source: str = 'seeded'
   budget_epsilon: float | None = None
   claim: bool = True
-  seed: int = 0
+  stream: randomness.Stream = dataclasses.field(
+    default_factory=randomness.Stream.of_system
+  )
+  num_coordinates: int = mechanism.MANY_COORDINATES
   unit: str = 'user'
 
   def __post_init__(self) -> None:
@@ -94,8 +108,13 @@ class CentralGaussian(mechanism.Mechanism):
     the count. Together they are exactly one of the total noise multiplier.
     """
     return SampledGaussian(
-      self.sampling, self.population, self.cohort, self.noise_multiplier
+      self.sampling, self.population, self.cohort, self.noise_multiplier, self.num_draws
     )
+
+  @property
+  def num_draws(self) -> int:
+    """The numbers that are noised in a round: those of an update, and a count."""
+    return self.num_coordinates + (self.adaptive is not None)
 
   def entry(self, group: str) -> ledger_entries.Entry:
     """See the base class."""
@@ -157,6 +176,29 @@ class CentralGaussian(mechanism.Mechanism):
       return 0.0
     return self.adaptive.count_stddev * self.scale
 
+  def points(self, num_coordinates: int) -> lattice.Lattice:
+    """Returns the whole numbers that stand for updates of a size."""
+    return lattice.fitting(num_coordinates, self.simulated_cohort, self.sum_stddev(1.0))
+
+  def noise_law(self, stddev: float, noise_multiplier: float) -> RoundedGaussian:
+    """Returns the law of the noise on sums of whole numbers.
+
+    Args:
+      stddev: Its standard deviation.
+      noise_multiplier: Its share of the noise multiplier.
+    """
+    shift = 0.0 if self.no_guarantee_reason else 2 / noise_multiplier
+    return RoundedGaussian(stddev, shift)
+
+  def round_seeds(self) -> np.ndarray:
+    """Returns the seed of the noise of each planned round, int64 [rounds, 2].
+
+    There are no more: a round that nobody planned has no noise, and is not made.
+    """
+    return np.stack(
+      [self.stream.words('noise', number) for number in range(self.rounds)]
+    )
+
   @property
   def mean_denominator(self) -> float:
     """What sums are divided by: the expected cohort, whoever really came.
@@ -180,6 +222,8 @@ class CentralGaussian(mechanism.Mechanism):
       return 'no noise is added (noise multiplier 0)'
     if not self.claim:
       return mechanism.NOT_CLAIMED
+    if 2 / self.update_noise_multiplier > rounded_gaussian.LONGEST_SHIFT:
+      return f'noise multiplier {self.noise_multiplier:g} hides nobody'
     return None
 
   @property

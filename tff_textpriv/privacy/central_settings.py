@@ -108,8 +108,13 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
     cohort = self.accounted_cohort or deployment.cohort
     _check_sizes(population, cohort, deployment)
     _check_noise(self)
+    num_coordinates = deployment.num_coordinates or mechanism.MANY_COORDINATES
     cost = SampledGaussian(
-      deployment.sampling, population, cohort, self.noise_multiplier or 0.0
+      deployment.sampling,
+      population,
+      cohort,
+      self.noise_multiplier or 0.0,
+      num_coordinates + self.adaptive_clipping,
     )
     _check_accountant(self, cost)
     noise_multiplier = self.noise_multiplier
@@ -132,7 +137,8 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
       noise_source=self.noise_source,
       budget_epsilon=self.target_epsilon,
       claim=self.privacy_claim,
-      seed=deployment.seed,
+      stream=deployment.stream_from(self.noise_source),
+      num_coordinates=num_coordinates,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import dp_accounting
 
-from tff_textpriv.privacy import randomized_response
+from tff_textpriv.privacy import randomized_response, rounded_gaussian
 from tff_textpriv.privacy.errors import PrivacyError
 
 ADD_OR_REMOVE_ONE = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -41,6 +41,11 @@ class Cost(abc.ABC):
   @property
   def own_delta(self) -> float:
     """What it takes of the ledger's delta before anything else is composed."""
+    return 0.0
+
+  @property
+  def own_epsilon(self) -> float:
+    """What it adds to the epsilon of an accountant, who does not know of it."""
     return 0.0
 
   def event(self) -> dp_accounting.DpEvent | None:
@@ -82,12 +87,15 @@ class SampledGaussian(Cost):
     population: Number of users that may be sampled.
     cohort: Expected (Poisson) or exact (fixed) number of users in a round.
     noise_multiplier: Standard deviation of the noise over the clip norm.
+    num_draws: How many numbers the noise has; what is known of each only to the
+      precision of the machine is added to epsilon and delta.
   """
 
   sampling: str
   population: int
   cohort: int
   noise_multiplier: float
+  num_draws: int = 0
 
   def __post_init__(self) -> None:
     if self.sampling not in SAMPLINGS:
@@ -103,6 +111,18 @@ class SampledGaussian(Cost):
       raise PrivacyError(
         f'a noise multiplier of {self.noise_multiplier} is not a number >= 0'
       )
+    if not isinstance(self.num_draws, int) or self.num_draws < 0:
+      raise PrivacyError(f'{self.num_draws} is not a number of draws')
+
+  @property
+  def own_epsilon(self) -> float:
+    """What the rounding of the noise's probabilities may add."""
+    return rounded_gaussian.added_epsilon(self.num_draws)
+
+  @property
+  def own_delta(self) -> float:
+    """What the tails of the noise may add."""
+    return rounded_gaussian.added_delta(self.num_draws)
 
   @property
   def relation(self) -> dp_accounting.NeighboringRelation:
@@ -138,7 +158,10 @@ class SampledGaussian(Cost):
 
   def in_words(self, count: int) -> str:
     """Says who composes."""
-    return 'composed by the accountant'
+    return f'composed by the accountant; drawing the noise adds {self._drawing(count)}'
+
+  def _drawing(self, count: int) -> str:
+    return f'{count * self.own_epsilon:.1e} to epsilon, {count * self.own_delta:.1e} to delta'
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,7 +59,7 @@ class SketchParameters:
   width: int
   epsilon_per_word: float
   words_per_user: int
-  seed: int = 0
+  stream: randomness.Stream = randomness.Stream.of_seed(0)
 
   def __post_init__(self) -> None:
     if self.num_hashes < 1 or self.words_per_user < 1:
@@ -92,7 +92,7 @@ class SketchParameters:
   @functools.cached_property
   def hash_coefficients(self) -> np.ndarray:
     """The coefficients of the hash functions, int64 [num_hashes, 3]."""
-    rng = randomness.generator(self.seed, 'count-mean sketch')
+    rng = self.stream.generator('count-mean sketch')
     return rng.integers(_FIELD_SIZE, size=(self.num_hashes, 3))
 
   def hashes(self, num_words: int) -> np.ndarray:
@@ -261,12 +261,12 @@ class HeavyHittersSettings(Settings):
         'heavy_hitters_width', self.heavy_hitters_width, 'must be a multiple of 8'
       )
 
-  def sketch(self, seed: int) -> SketchParameters:
-    """Makes the parameters of the sketch; the seed decides its hash functions."""
+  def sketch(self, stream: randomness.Stream) -> SketchParameters:
+    """Makes the parameters of the sketch; the stream decides its hash functions."""
     return SketchParameters(
       num_hashes=self.heavy_hitters_hashes,
       width=self.heavy_hitters_width,
       epsilon_per_word=self.heavy_hitters_epsilon / self.heavy_hitters_words_per_user,
       words_per_user=self.heavy_hitters_words_per_user,
-      seed=seed,
+      stream=stream,
     )

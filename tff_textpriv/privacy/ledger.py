@@ -164,18 +164,14 @@ class Ledger:
     """
     if self.no_guarantee_reasons:
       return math.inf
-    return ledger_entries.spent(
-      self.entries, self._delta_left(), accountant or self.accountant
-    )
+    return ledger_entries.spent(self.entries, self.delta, accountant or self.accountant)
 
   def epsilon_after_next_round(self, mechanism: Mechanism, group: str = '') -> float:
     """Returns what `epsilon` would be after one more round that everybody pays for."""
     entry = self._checked_entry(mechanism, group)
     if self.no_guarantee_reasons or mechanism.no_guarantee_reason or entry is None:
       return math.inf
-    return ledger_entries.spent(
-      (*self.entries, entry), self._delta_left(), self.accountant
-    )
+    return ledger_entries.spent((*self.entries, entry), self.delta, self.accountant)
 
   def would_exceed(self, mechanism: Mechanism, group: str = '') -> bool:
     """Tells whether one more round of a mechanism would exceed its budget.
@@ -196,6 +192,7 @@ class Ledger:
     ]
     rounds = [e.count for e in theirs if e.cost == entry.cost]
     others = tuple(e for e in theirs if e.cost != entry.cost)
+    delta = self.delta - sum(e.own_delta for e in self.entries if e not in theirs)
     wanted = sum(rounds) + 1
     key = (entry.cost, budget, others)
     fits, exceeds = self._known.get(key, (0, math.inf))
@@ -206,7 +203,7 @@ class Ledger:
         else int(fits + exceeds) // 2
       )
       trial = (*others, dataclasses.replace(entry, count=probe))
-      cost = ledger_entries.spent(trial, self._delta_left(), self.accountant)
+      cost = ledger_entries.spent(trial, delta, self.accountant)
       if cost > budget:
         exceeds = probe
       else:

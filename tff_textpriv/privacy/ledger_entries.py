@@ -1,6 +1,7 @@
 """What a ledger is made of: things that were released, and what they cost together."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,7 +102,7 @@ def spent(entries: Entries, delta: float, accountant: str) -> float:
 
   Args:
     entries: What was released.
-    delta: Delta of what is composed; that of fixed costs is theirs.
+    delta: Delta of all of them; what costs have of their own is taken from it first.
     accountant: 'rdp' or 'pld'.
 
   Raises:
@@ -118,6 +119,9 @@ def spent(entries: Entries, delta: float, accountant: str) -> float:
 
 def _spent_on(entries: Entries, delta: float, accountant: str) -> float:
   """Returns the epsilon of entries that are all about the same users."""
+  delta -= sum(entry.own_delta for entry in entries)
+  if delta <= 0:
+    return math.inf
   costs = [(entry.cost, entry.count) for entry in entries if entry.cost is not None]
   accounted = any(cost.event() is not None for cost, _ in costs)
   own = [(cost, count) for cost, count in costs if cost.event() is None]
@@ -125,6 +129,8 @@ def _spent_on(entries: Entries, delta: float, accountant: str) -> float:
   parts = sum(cost.shares_delta for cost, _ in own) + accounted
   share = delta / max(1, parts)
   event, relation = composition(entries)
-  return calibration.epsilon(event, share, relation, accountant) + sum(
-    cost.epsilon(count, share) for cost, count in own
+  return (
+    calibration.epsilon(event, share, relation, accountant)
+    + sum(count * cost.own_epsilon for cost, count in costs)
+    + sum(cost.epsilon(count, share) for cost, count in own)
   )

@@ -10,8 +10,15 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from tff_textpriv.privacy import calibration, ledger_entries, mechanism
+from tff_textpriv.privacy import (
+  calibration,
+  lattice,
+  ledger_entries,
+  mechanism,
+  rounded_gaussian,
+)
 from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.rounded_gaussian import RoundedGaussian
 from tff_textpriv.settings import setting
 
 if TYPE_CHECKING:
@@ -66,13 +73,11 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
   @property
   def claims(self) -> bool:
     """See the base class: noise without a clip norm claims nothing."""
-    return self._mechanism(1, 1).no_guarantee_reason is None
+    nobody = mechanism.Deployment('poisson', population=1, cohort=1, rounds=1)
+    return self.mechanism(nobody).no_guarantee_reason is None
 
   def mechanism(self, deployment: mechanism.Deployment) -> 'LocalGaussian':
     """Makes the mechanism; see the base class."""
-    return self._mechanism(deployment.rounds, deployment.population)
-
-  def _mechanism(self, rounds: int, population: int) -> 'LocalGaussian':
     return LocalGaussian(
       clip_norm=self.clip_norm,
       stddev=self.noise_magnitude * self.noise_stddev,
@@ -80,8 +85,9 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
       accountant=self.accountant,
       noise_source=self.noise_source,
       claim=self.privacy_claim,
-      rounds=rounds,
-      population=population,
+      rounds=deployment.rounds,
+      population=deployment.population,
+      num_coordinates=deployment.num_coordinates or mechanism.MANY_COORDINATES,
     )
 
 
@@ -96,6 +102,7 @@ class LocalGaussian(mechanism.Mechanism):
     accountant: 'rdp' or 'pld', of the headline figure.
     noise_source: 'seeded' or 'system'.
     claim: Whether the run claims its figure; false for comparisons.
+    num_coordinates: The size of an update, at most.
     unit: What is protected: all the data of one user.
   """
 
@@ -113,6 +120,7 @@ class LocalGaussian(mechanism.Mechanism):
   budget_epsilon: float | None = None
   rounds: int = 1
   population: int = 1
+  num_coordinates: int = mechanism.MANY_COORDINATES
   unit: str = 'user'
 
   @property
@@ -124,7 +132,20 @@ class LocalGaussian(mechanism.Mechanism):
     """
     if self.clip_norm is None:
       return SampledGaussian('poisson', 1, 1, 0.0)
-    return SampledGaussian('poisson', 1, 1, self.stddev / (2 * self.clip_norm))
+    return SampledGaussian(
+      'poisson', 1, 1, self.stddev / (2 * self.clip_norm), self.num_coordinates
+    )
+
+  def points(self, num_coordinates: int) -> lattice.Lattice:
+    """Returns the whole numbers that stand for updates of a size."""
+    assert self.clip_norm is not None  # Only clipped updates are rounded.
+    return lattice.fitting(num_coordinates, 1, self.stddev / self.clip_norm)
+
+  def noise_law(self, points: lattice.Lattice) -> RoundedGaussian:
+    """Returns the law of the noise on them."""
+    multiplier = self.cost.noise_multiplier
+    shift = 0.0 if self.no_guarantee_reason else 1 / multiplier
+    return RoundedGaussian(2 * multiplier * points.clip, shift)
 
   def entry(self, group: str) -> ledger_entries.Entry | None:
     """See the base class: without a clip norm or noise there is nothing to account."""
@@ -150,7 +171,14 @@ class LocalGaussian(mechanism.Mechanism):
         'clients add noise to updates that are not clipped, so that one user’s text '
         'can move them by any amount; --clip_norm gives the noise a meaning'
       )
-    return None if self.claim else mechanism.NOT_CLAIMED
+    if not self.claim:
+      return mechanism.NOT_CLAIMED
+    if 1 / self.cost.noise_multiplier > rounded_gaussian.LONGEST_SHIFT:
+      return (
+        f'noise of standard deviation {self.stddev:g} on updates of norm '
+        f'{self.clip_norm:g} hides nobody'
+      )
+    return None
 
   @property
   def summary(self) -> str:

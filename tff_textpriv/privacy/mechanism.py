@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy import planning
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # A part of a card's page: a title, perhaps empty, and a text or else a table.
 Block = dict[str, Any]
 
+# What an update has at most, where nobody says how many.
+MANY_COORDINATES = 2**27
 # What a ledger without a guarantee is opened with; no figure comes of it.
 _NOMINAL_DELTA = 1e-6
 # What the card says of the generators of Gaussian noise.
@@ -34,8 +37,9 @@ GAUSSIAN_SOURCES = {
     'knows the seed can subtract it, so this is for experiments only.'
   ),
   'system': (
-    'System: the generator is seeded by the operating system and cannot be reproduced. '
-    'It draws floating-point numbers, whose rounding the guarantee does not cover.'
+    'System: the noise follows from 256 bits of the operating system, which are in the '
+    'run’s file secret.key and nowhere else. It is added to whole numbers, so that no '
+    'rounding weakens the guarantee.'
   ),
 }
 NOT_CLAIMED = 'the run is a comparison that claims nothing (--privacy_claim=false)'
@@ -50,7 +54,8 @@ class Deployment:
     population: Users who may be drawn.
     cohort: (Expected) users per round.
     rounds: Number of rounds the run is going to make.
-    seed: The run's seed.
+    stream: Where random numbers come from: the run's seed, or a secret. If there is
+      none, it is seed 0, or a new secret.
     num_coordinates: The number of coordinates of an update: the size of what is shared;
       `None` if it is not known yet.
     client_step: The step size of clients, if they have one.
@@ -62,10 +67,20 @@ class Deployment:
   population: int
   cohort: int
   rounds: int
-  seed: int = 0
+  stream: randomness.Stream | None = None
   num_coordinates: int | None = None
   client_step: float | None = None
   parts: int = 1
+
+  def stream_from(self, source: str) -> randomness.Stream:
+    """Returns where random numbers come from, given the source that was asked for."""
+    if self.stream is not None:
+      return self.stream
+    return (
+      randomness.Stream.of_seed(0)
+      if source == 'seeded'
+      else randomness.Stream.of_system()
+    )
 
 
 class Mechanism:

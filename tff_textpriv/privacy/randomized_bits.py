@@ -8,6 +8,7 @@ What is claimed is what an adversary faces: all the bits of a user.
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy import ledger_entries, mechanism, randomized_response
 from tff_textpriv.privacy.costs import Bits
 from tff_textpriv.privacy.errors import PrivacyError
@@ -23,7 +24,8 @@ _NOISE_SOURCES = {
     'knows the seed can undo them, so this is for experiments only.'
   ),
   'system': (
-    'System: the generator is seeded by the operating system and cannot be reproduced. '
+    'System: bit flips follow from 256 bits of the operating system, which are in the '
+    'run’s file secret.key and nowhere else. '
     'Bits are decided by whole numbers, so that no rounding weakens the guarantee.'
   ),
 }
@@ -97,6 +99,7 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
       claim=self.privacy_claim,
       rounds=deployment.rounds,
       population=deployment.population,
+      stream=deployment.stream_from(self.noise_source),
     )
 
 
@@ -113,6 +116,7 @@ class RandomizedBits(mechanism.Mechanism):
     delta: Delta at which the composed epsilon is given.
     noise_source: 'seeded' or 'system'.
     claim: Whether the run claims its figure; false for comparisons.
+    stream: A secret, for clients that are given no seed of their own.
     unit: What is protected: all the data of one user.
   """
 
@@ -134,6 +138,9 @@ class RandomizedBits(mechanism.Mechanism):
   budget_epsilon: float | None = None
   rounds: int = 1
   population: int = 1
+  stream: randomness.Stream = dataclasses.field(
+    default_factory=randomness.Stream.of_system
+  )
   unit: str = 'user'
 
   def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ class CohortError(ValueError):
 
 
 class CohortSampler:
-  """Draws the users of each round; a function of (seed, round).
+  """Draws the users of each round; a function of (stream, round).
 
   Attributes:
     client_ids: All users.
@@ -19,6 +19,7 @@ class CohortSampler:
       privacy accountant must treat each as what it is.
     cohort_size: The number of users a round, expected or exact.
     dropout_rate: The probability that a user who was drawn does not report.
+    stream: Where the draws come from.
   """
 
   def __init__(
@@ -26,7 +27,7 @@ class CohortSampler:
     client_ids: Sequence[str],
     cohort_size: int,
     sampling: str,
-    seed: int,
+    stream: randomness.Stream,
     dropout_rate: float = 0.0,
   ):
     """Prepares the draws.
@@ -35,7 +36,7 @@ class CohortSampler:
       client_ids: All users.
       cohort_size: The number of users a round, expected or exact.
       sampling: `poisson` or `fixed`.
-      seed: The run's seed.
+      stream: Where the draws come from; a secret, if a promise rests on them.
       dropout_rate: The probability that a user who was drawn does not report.
     """
     if cohort_size > len(client_ids):
@@ -48,11 +49,11 @@ class CohortSampler:
     self._places = {user: place for place, user in enumerate(client_ids)}
     self.cohort_size = cohort_size
     self.dropout_rate = dropout_rate
-    self._seed = seed
+    self.stream = stream
 
   def cohort(self, round_number: int) -> list[str]:
     """Returns the users of a round; under Poisson sampling perhaps nobody."""
-    rng = randomness.generator(self._seed, 'cohort', round_number)
+    rng = self.stream.generator('cohort', round_number)
     population = len(self.client_ids)
     if self.sampling == 'poisson':
       chosen = (rng.random(population) < self.cohort_size / population).nonzero()[0]
@@ -66,6 +67,6 @@ class CohortSampler:
 
   def reporting(self, users: Sequence[str], round_number: int) -> list[str]:
     """Returns those of a round's users whose devices last until they have reported."""
-    rng = randomness.generator(self._seed, 'dropout', round_number)
+    rng = self.stream.generator('dropout', round_number)
     lasts = rng.random(len(users)) >= self.dropout_rate
     return [user for user, does in zip(users, lasts, strict=True) if does]

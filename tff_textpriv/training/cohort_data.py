@@ -25,7 +25,7 @@ class CohortData:
     self,
     process: Any,
     bench: workbench.Workbench,
-    seed: int,
+    stream: randomness.Stream,
     devices: device_store.DeviceStore | None,
   ):
     """Prepares the parts that a process's clients read.
@@ -33,7 +33,7 @@ class CohortData:
     Args:
       process: The process.
       bench: Makes batches.
-      seed: The run's seed, from which clients' seeds follow.
+      stream: Where clients' seeds come from.
       devices: What devices keep, if they keep something.
 
     Raises:
@@ -45,7 +45,7 @@ class CohortData:
     self._providers: dict[str, Provider] = {
       'batches': bench.batches,
       'adaptation': bench.adaptation,
-      'seed': lambda user, number: [randomness.client_seed(seed, number, user)],
+      'seed': lambda user, number: [stream.words('client', number, user)],
     }
     if devices is not None:
       self._providers['state'] = lambda user, _: [np.array(self._files[user])]

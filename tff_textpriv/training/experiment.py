@@ -1,14 +1,16 @@
 """One experiment: a task, an algorithm, and all their settings."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes.algorithm import Algorithm
 from tff_textpriv.privacy.mechanism import MechanismSettings
-from tff_textpriv.training import own_parts
+from tff_textpriv.training import own_parts, secret
 from tff_textpriv.training.run_settings import MachineSettings, RunSettings
 
 
@@ -70,6 +72,12 @@ class Experiment:
     task = self.task.run_name or self.task.name
     name = self.machine.experiment_name or f'{task}_{self.algorithm.name}'
     return pathlib.Path(self.machine.root_output_dir) / name
+
+  @functools.cached_property
+  def stream(self) -> randomness.Stream:
+    """Where all random numbers come from that a promise rests on."""
+    source = self.privacy_settings.noise_source
+    return secret.stream(source, self.run.seed, self.folder)
 
   @property
   def config(self) -> dict[str, Any]:

@@ -24,11 +24,14 @@ class Phase:
     leg: Its rounds, the name of its users in the ledger, and whether the model goes on
       from the phase before.
     sampler: Draws its users.
+    stream: Where the random numbers of its rounds come from, but for the cohorts, which
+      runs with other phases but the same users share.
   """
 
   index: int
   leg: algorithm.Leg
   sampler: cohorts.CohortSampler
+  stream: randomness.Stream
 
   @property
   def folder(self) -> str:
@@ -55,7 +58,7 @@ class Phase:
         population=len(self.sampler.client_ids),
         cohort=self.sampler.cohort_size,
         rounds=rounds,
-        seed=chosen.run.seed,
+        stream=self.stream,
         num_coordinates=num_coordinates,
         client_step=chosen.algorithm_settings.client_step,
         parts=1 if self.leg.users == algorithm.ALL_USERS else 2,
@@ -80,28 +83,33 @@ def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Ph
   for index, leg in enumerate(chosen.algorithm_settings.legs(chosen.run.total_rounds)):
     if leg.users == algorithm.ALL_USERS:
       leg = leg._replace(users=chosen.task_settings.training_group)
-    users = members(client_ids, leg.users, chosen.run.seed)
-    phases.append(Phase(index, leg, _sampler(chosen, users)))
+    users = members(client_ids, leg.users, chosen.stream)
+    sampler = _sampler(chosen, users, chosen.stream.child('users', leg.users))
+    phases.append(Phase(index, leg, sampler, chosen.stream.child('phase', index)))
   return phases
 
 
 def _sampler(
-  chosen: experiment.Experiment, users: Sequence[str]
+  chosen: experiment.Experiment, users: Sequence[str], stream: randomness.Stream
 ) -> cohorts.CohortSampler:
   """Makes the sampler; without clients, there is one place that always takes part."""
   run = chosen.run
   if chosen.algorithm.gathers_data:
-    return cohorts.CohortSampler(users, len(users), 'fixed', run.seed)
+    return cohorts.CohortSampler(users, len(users), 'fixed', stream)
   return cohorts.CohortSampler(
-    users, run.cohort(len(users)), run.cohort_sampling, run.seed, run.dropout_rate
+    users, run.cohort(len(users)), run.cohort_sampling, stream, run.dropout_rate
   )
 
 
-def members(client_ids: Sequence[str], group: str, seed: int) -> Sequence[str]:
-  """Returns the users of a group: all, or a half; the halves have nobody in common."""
+def members(
+  client_ids: Sequence[str], group: str, stream: randomness.Stream
+) -> Sequence[str]:
+  """Returns the users of a group: all, or a half; the halves have nobody in common.
+
+  A user's half is that of the user's own id and the stream: whoever else comes or goes,
+  nobody changes sides. So halves are only about equal.
+  """
   if group == algorithm.ALL_USERS:
     return client_ids
-  order = randomness.generator(seed, 'halves').permutation(len(client_ids))
-  half = len(order) // 2
-  chosen = order[:half] if group == algorithm.FIRST_HALF else order[half:]
-  return [client_ids[i] for i in sorted(chosen)]
+  first = group == algorithm.FIRST_HALF
+  return [user for user in client_ids if (stream.share('half', user) < 0.5) == first]

@@ -18,7 +18,14 @@ from tff_textpriv.iterative_processes import stacked_batches
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
-from tff_textpriv.training import checkpoints, coroutines, garbage, releases, stopping
+from tff_textpriv.training import (
+  checkpoints,
+  coroutines,
+  garbage,
+  journal,
+  releases,
+  stopping,
+)
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
 
@@ -39,6 +46,7 @@ class Program:
     rounds_per_eval: Rounds between evaluations.
     rounds_per_checkpoint: Rounds between checkpoints.
     stop_after_round: A round after which to end as if interrupted.
+    phase: The number of the run's phase.
     rounds_before: The rounds that others have trained before; counting goes on.
     initial_state: Gives the state to start from; by default the process's own.
     checkpoint_folder: Where checkpoints are, within the run's folder.
@@ -57,6 +65,7 @@ class Program:
   rounds_per_eval: int
   rounds_per_checkpoint: int
   stop_after_round: int | None = None
+  phase: int = 0
   rounds_before: int = 0
   initial_state: Callable[[], Any] | None = None
   checkpoint_folder: str = 'checkpoints'
@@ -136,6 +145,7 @@ def train(
       print(f'resuming after round {round_number}', file=sys.stderr)
     if program.devices is not None:
       program.devices.restore(round_number)
+    charged = journal.Journal(folder)
     _save(program, kept, round_number, state, ledger, search)
     released = releases.open_after(round_number, folder)
     with progress_lib.Progress(round_number, program.total_rounds) as progress:
@@ -150,6 +160,11 @@ def train(
         round_number += 1
         started = time.monotonic()
         users = program.sampler.cohort(round_number)
+        # Before anything of the round exists. Who drops out is charged too: it took part
+        # in the draw. The ledger is kept on disk, which must not tell who takes part.
+        places = program.sampler.places(users)
+        ledger.charge(program.mechanism, places, program.user_group)
+        charged.write(journal.Place(program.phase, round_number), ledger)
         reporting = program.sampler.reporting(users, round_number)
         cohort = program.client_data(reporting, round_number)
         is_evaluated = _is_due(
@@ -170,10 +185,6 @@ def train(
         state = output.state
         if program.devices is not None:
           program.devices.commit(round_number)
-        # Who dropped out is charged too: it took part in the draw. The ledger is kept in
-        # checkpoints, which must not tell who takes part.
-        places = program.sampler.places(users)
-        ledger.charge(program.mechanism, places, program.user_group)
         metrics = _round_metrics(output.metrics, len(cohort))
         if program.sampler.dropout_rate:
           metrics['dropped_clients'] = len(users) - len(cohort)
@@ -194,7 +205,7 @@ def train(
     return Outcome(
       weights,
       state,
-      ledger,
+      charged.latest(journal.Place(program.phase, round_number), ledger),
       round_number,
       ended,
       stop.signal_number,

@@ -59,6 +59,11 @@ class MachineSettings(settings_lib.Settings):
     'The name of the run and of its folder; by default the task and algorithm.',
     key='the name of the run and of its folder',
   )
+  forget_secret: bool = setting(
+    False,
+    'With --noise_source=system: delete the secret from which the noise follows when the '
+    'run is done, so that nobody can compute it any more.',
+  )
   rounds_per_checkpoint: int = setting(20, 'Rounds between checkpoints.', low=1)
   stop_after_round: int | None = setting(
     None,

@@ -17,6 +17,7 @@ from tff_textpriv.training import (
   phases,
   program,
   reporting,
+  secret,
   workbench,
 )
 
@@ -51,6 +52,8 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     phase.mechanism(chosen)
   with output.OutputFolder(chosen.folder) as folder:
     folder.check_config(chosen.config)
+    if chosen.privacy_settings.noise_source == 'system':
+      secret.keep(chosen.stream, folder.path)
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
     for line in running.describe(all_phases):
       print(f'  {line}')
@@ -67,6 +70,8 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if end.outcome.ended == 'interrupted':
       return reporting.interrupted(end.outcome)
     _finish(running, chosen, end, folder.path)
+    if chosen.machine.forget_secret:
+      secret.forget(folder.path)
   return 0
 
 
@@ -134,9 +139,7 @@ def _train_phase(
     program.Program(
       process=process,
       sampler=phase.sampler,
-      client_data=cohort_data.CohortData(
-        process, bench, chosen.run.seed, bench.devices
-      ),
+      client_data=cohort_data.CohortData(process, bench, phase.stream, bench.devices),
       evaluate=lambda weights: bench.evaluate(weights, 'validation'),
       mechanism=mechanism,
       total_rounds=phase.leg.last_round,
@@ -145,6 +148,7 @@ def _train_phase(
       stop_after_round=chosen.machine.stop_after_round,
       rounds_before=phase.leg.rounds_before,
       initial_state=initial_state,
+      phase=phase.index,
       checkpoint_folder=phase.folder,
       user_group=phase.leg.users,
       selection=running.selection,

@@ -151,15 +151,14 @@ def _find_heavy_hitters(
   chosen: experiment.Experiment, data: clients.FederatedText
 ) -> dict[str, int]:
   """Estimates how often users write the words of the public text."""
-  ids = phases.members(data.train.client_ids, _reporting_group(chosen), chosen.run.seed)
+  ids = phases.members(data.train.client_ids, _reporting_group(chosen), chosen.stream)
   public_counts = statistics.word_counts(_public_text(chosen, data))
   found = heavy_hitters.discover_word_counts(
     ids,
     lambda user: [word for text in data.train.read(user) for word in text.split()],
     statistics.top_words(public_counts, len(public_counts)),
     chosen.task_settings,
-    chosen.run.seed,
-    noise_source=chosen.privacy_settings.noise_source,
+    chosen.stream,
   )
   print(f'{len(found):,} words stand out of the noise of the heavy hitters')
   num_reports = len(ids) * chosen.task_settings.heavy_hitters_words_per_user
