@@ -1,7 +1,6 @@
 """Streams: what they are told decides their numbers, and nothing else does."""
 
 import itertools
-import zlib
 
 import numpy as np
 import pytest
@@ -38,7 +37,8 @@ def _collisions(key):
 
 def test_no_two_users_share_a_stream_as_they_would_by_32_bits():
   assert _collisions(lambda user: _STREAM.child('user', user).key) == 0
-  assert _collisions(lambda user: zlib.crc32(user.encode()) & 0xFFFFFFF) > 0
+  # A good hash of 32 bits has a collision among so many: n^2 / 2^33 = 1.2 on average.
+  assert _collisions(lambda user: _STREAM.child('user', user).key[:4]) > 0
 
 
 def test_children_tell_nothing_of_their_parents_or_each_other():

@@ -180,7 +180,7 @@ def test_updates_that_are_larger_than_planned_are_refused():
 
 def test_adaptive_clipping_finds_the_quantile_of_the_norms(tff_runtime):
   adaptive = AdaptiveClipping(quantile=0.5, learning_rate=0.5, count_stddev=1e-3)
-  plan = _plan(noise_multiplier=1e-4, adaptive=adaptive, clip=8.0)
+  plan = _plan(noise_multiplier=1e-4, adaptive=adaptive, clip=8.0, rounds=40)
   norms = np.linspace(0.1, 2.0, 20)
   clients = [_clients(1, norm, seed=i)[0] for i, norm in enumerate(norms)]
   outputs = _run(plan, clients, rounds=40)

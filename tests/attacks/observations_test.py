@@ -27,7 +27,7 @@ _MODEL = sequence_classifiers.BiLstmClassifier(
   30, 0, 3, embedding_size=4, dropout=0.0, units=5
 )
 _WEIGHTS = _MODEL.initial_weights(0)
-_SEED = np.array([5, 6], np.int32)
+_SEED = np.array([5, 6], np.int64)
 
 
 def _batch(ids=((3, 7, 30), (9, 1, 2)), labels=(2, 0)):

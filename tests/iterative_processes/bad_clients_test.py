@@ -14,6 +14,7 @@ import sample_plan
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_textpriv import randomness
 from tff_textpriv.aggregators import clipping, dp_mean, sound_updates
 from tff_textpriv.aggregators import count_mean_sketch as sketch_aggregator
 from tff_textpriv.iterative_processes import (
@@ -251,7 +252,7 @@ def test_devices_that_report_words_that_there_are_not_add_noise_alone(
 ):
   parameters = count_mean_sketch.HeavyHittersSettings(
     heavy_hitters_words_per_user=2
-  ).sketch(0)
+  ).sketch(randomness.Stream.of_seed(0))
   value_type = sketch_aggregator.client_value_type(2)
   process = sketch_aggregator.CountMeanSketchFactory(parameters).create(value_type)
 

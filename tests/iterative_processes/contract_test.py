@@ -132,7 +132,7 @@ def test_clients_send_read_and_receive_what_the_algorithm_says(name):
       'rr_ldp',
       {'coordinates_per_client': 17},
       {},
-      _MEAN | {'bits': 3, 'selection': 8},
+      _MEAN | {'bits': 3, 'selection': 16},
       {'bits', 'selection'},
     ),
     (
@@ -260,7 +260,7 @@ def test_a_run_provides_what_clients_read_in_their_order(name):
       assert list(files) == [f'{user} before', f'{user} after 7']
     if 'seed' in by_name:
       (seed,) = by_name['seed']
-      assert seed.shape == (2,) and seed.dtype == np.int32
+      assert seed.shape == (2,) and seed.dtype == np.int64
 
 
 def test_clients_that_read_something_else_are_refused():

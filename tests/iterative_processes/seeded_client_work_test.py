@@ -79,7 +79,7 @@ def test_an_update_that_is_not_finite_arrives_as_zero_without_weight(tff_runtime
 
 def test_the_types_show_a_pair_of_sequences_in_and_a_pair_out(work):
   data_type = work.next.type_signature.parameter[2].member
-  assert data_type[1] == tff.SequenceType(tff.TensorType(np.int32, [2]))
+  assert data_type[1] == tff.SequenceType(tff.TensorType(np.int64, [2]))
   assert isinstance(data_type[0], tff.SequenceType)
   update_type = work.next.type_signature.result.result.member.update
   assert update_type['seed'] == seeded_client_work.SEED_TYPE

@@ -96,7 +96,10 @@ def test_batches_and_a_seed_arrive_beside_each_other(tff_runtime):
   def add_up(data):
     batches, seeds = data
     total = batches.reduce(0, lambda total, batch: total + tf.reduce_sum(batch))
-    return total + seeds.reduce(0, lambda total, seed: total + 100 * seed[1])
+    hundreds = seeds.reduce(
+      0, lambda total, seed: total + 100 * tf.cast(seed[1], tf.int32)
+    )
+    return total + hundreds
 
   @tff.tensorflow.computation(np.int32, np.int32)
   def add(a, b):

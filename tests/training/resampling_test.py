@@ -94,7 +94,7 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   (phase, _) = phases.lay_out(chosen, ['ann', 'bob'])
   process, old_process = (
     chosen.algorithm.build(
-      bench.functional, chosen.algorithm_settings, phase.mechanism(chosen, 1)
+      bench.functional, chosen.algorithm_settings, phase.mechanism(chosen)
     )
     for bench in (new, old)
   )
