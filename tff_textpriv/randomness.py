@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class Stream:
     """Returns a number in [0, 1) that is that of its name alone, whoever else there is."""
     key = self.child(purpose, *indices).key
     return (int.from_bytes(key[:8], 'little') >> 11) / 2**53
+
+  def shares(self, purpose: str, names: Iterable[str]) -> np.ndarray:
+    """Returns the shares of many names, float [names]."""
+    child = self.child(purpose)
+    return np.array([child.share('', name) for name in names])
 
 
 def generator(seed: int, purpose: str, *indices: int | str) -> np.random.Generator:

@@ -57,7 +57,7 @@ def test_a_summary_says_all_there_is_in_a_few_lines(path):
   lines = data_summary.describe(path, data, examples, max_texts=4, seed=0)
   assert lines[:5] == [
     'mine.csv: 45 rows',
-    '  users     30: 24 train, 3 validation, 3 test; nobody is in two groups',
+    '  users     30: 24 train, 2 validation, 4 test; nobody is in two groups',
     '  texts     39; of a user 1 (median), at most 10',
     '  words     117; of a text 3.0 (mean)',
     '  limit     4 texts a user: 33 of 39 are used',

@@ -18,11 +18,16 @@ def _all_once(parts, number):
   return np.array_equal(np.sort(dealt), np.arange(number))
 
 
-def test_equal_shards_deal_every_example_once_and_evenly():
-  parts = partition.equal_shards(103, 10, seed=0)
-  assert _all_once(parts, 103)
-  assert sorted({len(rows) for rows in parts.values()}) == [10, 11]
-  again, other = (partition.equal_shards(103, 10, seed) for seed in (0, 1))
+def _keys(number):
+  return [f'text {i}' for i in range(number)]
+
+
+def test_shards_deal_every_example_once_and_about_evenly():
+  parts = partition.shards(_keys(10_000), 10, seed=0)
+  assert len(parts) == 10 and _all_once(parts, 10_000)
+  # Binomial sizes, to 5 standard deviations.
+  assert all(abs(len(rows) - 1000) < 5 * 30 for rows in parts.values())
+  again, other = (partition.shards(_keys(10_000), 10, seed) for seed in (0, 1))
   assert all(np.array_equal(parts[name], again[name]) for name in parts)
   assert any(not np.array_equal(parts[name], other[name]) for name in parts)
 
@@ -35,22 +40,24 @@ def test_by_user_leaves_each_rating_with_its_user():
     'user_7': [0, 2, 5],
     'user_9': [3],
   }
-  assert len(partition.by_user(users, 2, seed=0)) == 2
+  many = partition.by_user(np.arange(1000), 300, seed=0)
+  assert abs(len(many) - 300) < 5 * 15
 
 
 @pytest.mark.parametrize('alpha', [1e-4, 0.1, 1.0, 1000.0])
-def test_dirichlet_deals_every_example_once_and_nobody_goes_without(alpha):
+def test_dirichlet_deals_every_example_once_and_nobody_has_nothing(alpha):
   labels = np.random.default_rng(0).integers(4, size=2000)
-  parts = partition.dirichlet(labels, 50, alpha, seed=0)
-  assert len(parts) == 50 and _all_once(parts, 2000)
+  parts = partition.dirichlet(_keys(2000), labels, 50, alpha, seed=0)
+  assert _all_once(parts, 2000)
   assert min(len(rows) for rows in parts.values()) >= 1
+  assert len(parts) == 50 or alpha < 1
 
 
 def test_a_small_alpha_makes_clients_differ_and_a_large_one_alike():
   labels = np.random.default_rng(0).integers(4, size=20_000)
 
   def spread(alpha):
-    parts = partition.dirichlet(labels, 20, alpha, seed=0)
+    parts = partition.dirichlet(_keys(20_000), labels, 20, alpha, seed=0)
     shares = [
       np.bincount(labels[rows], minlength=4) / len(rows) for rows in parts.values()
     ]
@@ -65,8 +72,8 @@ def test_a_small_alpha_makes_clients_differ_and_a_large_one_alike():
 @pytest.mark.parametrize(
   'deal',
   [
-    lambda: partition.equal_shards(3, 4, 0),
-    lambda: partition.dirichlet(np.array([0, 1, 0]), 4, 1.0, 0),
+    lambda: partition.shards(_keys(3), 4, 0),
+    lambda: partition.dirichlet(_keys(3), np.array([0, 1, 0]), 4, 1.0, 0),
     lambda: partition.by_user(np.array([0, 1, 0]), 3, 0),
   ],
 )
@@ -127,10 +134,14 @@ def test_the_batch_size_follows_the_number_of_updates(number, updates, size):
 
 
 def test_the_held_out_tenth_and_the_rest_are_all_examples():
-  examples = labelled.Examples.of_texts([str(i) for i in range(50)], [0, 1] * 25)
+  examples = labelled.Examples.of_texts([str(i) for i in range(1000)], [0, 1] * 500)
   train, validation = labelled.hold_out(examples, seed=0)
-  assert len(train) == 45 and len(validation) == 5
-  assert sorted([*train.text_of, *validation.text_of]) == list(range(50))
+  # Each by itself with a chance of one in ten, to 5 standard deviations.
+  assert abs(len(validation) - 100) < 5 * 9.5
+  assert sorted([*train.text_of, *validation.text_of]) == list(range(1000))
+  # However few there are, one is held out and not all.
+  few = labelled.Examples.of_texts(['a', 'b'], [0, 1])
+  assert [len(part) for part in labelled.hold_out(few, seed=0)] == [1, 1]
 
 
 def test_data_without_examples_or_with_a_strange_label_are_refused():

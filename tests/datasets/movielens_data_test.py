@@ -37,19 +37,20 @@ def _examples(data):
 
 def test_ratings_of_four_and_five_are_positive_and_users_are_in_one_group(folder):
   data = _load(folder)
-  assert [len(examples) for examples in _examples(data)] == [48, 6, 6]
+  assert sum(len(examples) for examples in _examples(data)) == 60
+  assert min(len(examples) for examples in _examples(data)) >= 3
   users = [set(examples.users) for examples in _examples(data)]
   assert sum(map(len, users)) == len(set.union(*users)) == 20
   for examples in _examples(data):
-    # Users and movies are numbered from 0 here, and from 1 in the files.
-    stars = (examples.users + 1 + examples.text_of + 1) % 5 + 1
+    # Movies are numbered from 0 here, and from 1 in the files.
+    stars = (examples.users + examples.text_of + 1) % 5 + 1
     np.testing.assert_array_equal(examples.labels, stars >= 4)
 
 
 def test_features_are_those_of_user_and_movie(folder):
   train = _load(folder).train
   for row in range(len(train)):
-    user, movie = train.users[row] + 1, train.text_of[row] + 1
+    user, movie = train.users[row], train.text_of[row] + 1
     age, gender, *rest = train.dense[row]
     assert age == pytest.approx((1, 25, 56)[user % 3] / 56)
     assert gender == (user % 2 == 0)

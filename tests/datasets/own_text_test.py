@@ -35,10 +35,13 @@ def _sizes(data):
 
 
 def test_users_are_dealt_by_the_seed_in_the_wanted_shares(tmp_path):
-  path = _write(tmp_path, _users(40))
+  path = _write(tmp_path, _users(400))
   data = own_text.open_groups(path, 'mine', 3, validation_share=0.2, test_share=0.05)
   data.check_disjoint()
-  assert _sizes(data) == [30, 8, 2]
+  # Each by itself, to 5 standard deviations.
+  sizes = _sizes(data)
+  assert sum(sizes) == 400
+  assert abs(sizes[1] - 80) < 5 * 8 and abs(sizes[2] - 20) < 5 * 4.4
   assert data.name == 'mine'
   again, other = (
     own_text.open_groups(path, 'mine', seed, validation_share=0.2, test_share=0.05)
@@ -77,7 +80,7 @@ def test_a_user_of_two_splits_is_noticed(tmp_path):
 @pytest.mark.parametrize(
   ('rows', 'missing'),
   [
-    (_users(2), 'train'),
+    (_users(2), 'validation and test'),
     ([('train', 'ann', 'a'), ('validation', 'bob', 'a')], 'test'),
     ([('test', 'ann', 'a')], 'train and validation'),
   ],

@@ -50,7 +50,8 @@ def _write_shard(path, texts, **dump):
 def test_lines_are_gathered_by_author_wherever_they_stand(tmp_path, name):
   data = reddit.load(str(_write_lines(tmp_path, name=name)), seed=0)
   data.check_disjoint()
-  assert [len(group) for group in _groups(data)] == [16, 2, 2]
+  sizes = [len(group) for group in _groups(data)]
+  assert sum(sizes) == 20 and min(sizes) >= 1 and sizes[0] >= 12
   assert _texts(data) == {
     f'user{u}': [f'comment {n} of {u}' for n in range(3)] for u in range(20)
   }
@@ -66,7 +67,9 @@ def test_users_are_dealt_alike_whatever_their_order():
   users = [f'u{n}' for n in range(37)]
   assert splits.deal_users(users, 5) == splits.deal_users(reversed(users), 5)
   assert sorted(sum(splits.deal_users(users, 5), [])) == sorted(users)
-  assert [len(group) for group in splits.deal_users(users, 5)] == [29, 4, 4]
+  many = splits.deal_users([f'u{n}' for n in range(5000)], 5)
+  # 10 in 100, to 5 standard deviations.
+  assert all(abs(len(group) - 500) < 5 * 21.3 for group in many[1:])
   assert [len(group) for group in splits.deal_users('abc', 0)] == [1, 1, 1]
 
 
@@ -190,7 +193,8 @@ def test_users_in_all_of_leafs_folders_are_dealt_anew(tmp_path):
     )
   data = reddit.load(str(tmp_path), seed=0)
   data.check_disjoint()
-  assert [len(group) for group in _groups(data)] == [16, 2, 2]
+  sizes = [len(group) for group in _groups(data)]
+  assert sum(sizes) == 20 and min(sizes) >= 1 and sizes[0] >= 12
   assert _texts(data)['u7'] == ['train 7', 'val 7', 'test 7']
 
 

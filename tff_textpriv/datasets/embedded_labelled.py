@@ -100,6 +100,7 @@ def ratings(
         np.float32,
       ),
       [' '.join(row) if has_keywords else '' for row in stems[keywords]],
+      np.arange(len(ages)),
       users,
       movies,
       stars,
@@ -167,7 +168,9 @@ def with_users(
     alpha: How alike they are; see `partition.dirichlet`.
   """
   users = np.empty(len(data.train), np.int64)
-  dealt = partition.dirichlet(data.train.labels, num_users, alpha, seed)
+  dealt = partition.dirichlet(
+    data.train.keys(), data.train.labels, num_users, alpha, seed
+  )
   for number, rows in enumerate(dealt.values()):
     users[rows] = number
   return dataclasses.replace(data, train=dataclasses.replace(data.train, users=users))

@@ -84,9 +84,11 @@ def _read_csv(
   if len(texts) < 4:
     raise clients.DataError.in_file(file, f'only {len(texts)} reviews; {_EXPECTED}')
   examples = labelled.Examples.of_texts(texts, labels)
-  order = randomness.generator(seed, 'halves of reviews').permutation(len(texts))
-  half = len(order) // 2
-  return examples.take(np.sort(order[:half])), examples.take(np.sort(order[half:]))
+  places = randomness.Stream.of_seed(seed).shares('halves of reviews', texts)
+  # So few reviews that all are on one side are cut in the middle.
+  middle = 0.5 if places.min() < 0.5 <= places.max() else np.median(places)
+  first = places < middle
+  return examples.take(np.flatnonzero(first)), examples.take(np.flatnonzero(~first))
 
 
 def _clean(review: str) -> str:

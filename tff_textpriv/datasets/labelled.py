@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_textpriv import randomness
-from tff_textpriv.datasets import clients
+from tff_textpriv.datasets import clients, splits
 
 _VALIDATION_SHARE = 0.1
 
@@ -43,6 +43,17 @@ class Examples:
 
   def __len__(self) -> int:
     return len(self.labels)
+
+  def keys(self) -> list[str]:
+    """Returns what tells each example from others, whatever else there is."""
+    texts = [self.texts[number] for number in self.text_of]
+    if self.users is not None:
+      texts = [f'{user} {text}' for user, text in zip(self.users, texts, strict=True)]
+    return splits.numbered(texts)
+
+  def owners(self) -> list[str]:
+    """Returns whose each example is: its user, or where that is not known, itself."""
+    return self.keys() if self.users is None else [str(user) for user in self.users]
 
   def take(self, rows: np.ndarray) -> 'Examples':
     """Returns some examples; their texts are shared, not copied."""
@@ -86,11 +97,15 @@ class LabelledData:
 
 
 def hold_out(examples: Examples, seed: int) -> tuple[Examples, Examples]:
-  """Splits off a tenth of the examples, at random, for validation.
+  """Splits off about a tenth of the examples, at random, for validation.
+
+  Whether an example is held out is a matter of that example, or of its user, alone.
 
   Returns:
-    The examples to train on, and those for validation.
+    The examples to train on, and those for validation, of which there is at least one.
   """
-  order = randomness.generator(seed, 'validation').permutation(len(examples))
-  size = max(1, round(len(order) * _VALIDATION_SHARE))
-  return examples.take(np.sort(order[size:])), examples.take(np.sort(order[:size]))
+  places = randomness.Stream.of_seed(seed).shares('validation', examples.owners())
+  held_out = places < max(_VALIDATION_SHARE, np.nextafter(places.min(), 1))
+  return examples.take(np.flatnonzero(~held_out)), examples.take(
+    np.flatnonzero(held_out)
+  )

@@ -9,7 +9,7 @@ their order and are cut into blocks, the pseudo-users of evaluation.
 import dataclasses
 import pathlib
 
-from tff_textpriv.datasets import clients, partition, plain_text
+from tff_textpriv.datasets import clients, partition, plain_text, splits
 
 # Lines of a pseudo-user of the validation or test text.
 _BLOCK_LINES = 100
@@ -64,7 +64,7 @@ def load(folder: str, corpus: Corpus) -> clients.FederatedText:
 def deal(
   data: clients.FederatedText, num_clients: int, seed: int
 ) -> clients.FederatedText:
-  """Shuffles all training texts and deals them to clients, as many to each.
+  """Deals all training texts to clients at random, about as many to each.
 
   Args:
     data: A data set; whose training texts were does not matter.
@@ -78,7 +78,7 @@ def deal(
     DataError: If there are fewer texts than clients.
   """
   texts = [text for user in data.train.client_ids for text in data.train.read(user)]
-  shards = partition.equal_shards(len(texts), num_clients, seed)
+  shards = partition.shards(splits.numbered(texts), num_clients, seed)
   dealt = {client: [texts[i] for i in numbers] for client, numbers in shards.items()}
   return dataclasses.replace(data, train=clients.InMemoryClientText(dealt))
 

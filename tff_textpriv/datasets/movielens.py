@@ -14,8 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tff_textpriv import randomness
-from tff_textpriv.datasets import clients, labelled
+from tff_textpriv.datasets import clients, labelled, splits
 from tff_textpriv.text import rolling_hash, stop_words
 
 CLASSES = ('below 4', '4 or 5')
@@ -31,7 +30,6 @@ _LIKED = 4
 _OLDEST = 56.0
 _MAX_AGE = 150
 _FIRST_YEAR, _LAST_YEAR = 1919, 2000
-_EVALUATION_SHARE = 0.1
 
 _EXPECTED = {
   'users.dat': 'expected UserID::Gender::Age::Occupation::Zip-code',
@@ -54,6 +52,7 @@ class Ratings:
     user_features: Age, gender and occupation, float32 [users, 23].
     movie_features: Year and genres, float32 [movies, 19].
     keywords: The keywords of each movie, as a text; empty where there are none.
+    user_ids: The names of users, as numbers [users].
     users: The number of each rating's user [ratings].
     movies: The number of each rating's movie [ratings].
     stars: The ratings, 1 to 5 [ratings].
@@ -62,6 +61,7 @@ class Ratings:
   user_features: np.ndarray
   movie_features: np.ndarray
   keywords: Sequence[str]
+  user_ids: np.ndarray
   users: np.ndarray
   movies: np.ndarray
   stars: np.ndarray
@@ -102,6 +102,7 @@ def load(path: str, keywords: str, seed: int) -> labelled.LabelledData:
       np.array([features for _, features in users], np.float32),
       np.array([movie.features for movie in movies], np.float32),
       _read_keywords(keywords_file, movies) if has_keywords else [''] * len(movies),
+      np.array([user for user, _ in users]),
       *ratings.T,
     ),
     seed,
@@ -122,14 +123,11 @@ def split(name: str, ratings: Ratings, seed: int) -> labelled.LabelledData:
     ratings.movies,
     dense,
     (ratings.stars >= _LIKED).astype(np.int32),
-    ratings.users,
+    ratings.user_ids[ratings.users],
   )
-  num_users = len(ratings.user_features)
-  order = randomness.generator(seed, 'rating users').permutation(num_users)
-  size = max(1, round(num_users * _EVALUATION_SHARE))
-  group = np.zeros(num_users, np.int8)
-  group[order[:size]] = 1
-  group[order[size : 2 * size]] = 2
+  groups = splits.deal_users(map(str, ratings.user_ids), seed)
+  of_user = {user: part for part, users in enumerate(groups) for user in users}
+  group = np.array([of_user[str(user)] for user in ratings.user_ids])
   return labelled.LabelledData(
     name,
     CLASSES,

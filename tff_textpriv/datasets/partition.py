@@ -1,6 +1,10 @@
-"""How examples are dealt to clients."""
+"""How examples are dealt to clients.
 
-from collections.abc import Mapping
+Whose an example becomes follows from the example itself and the seed: whichever others
+come or go, it stays where it is. So parts are only about equal.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,20 +15,20 @@ from tff_textpriv.datasets import clients
 Partition = Mapping[str, np.ndarray]
 
 
-def equal_shards(num_examples: int, num_clients: int, seed: int) -> Partition:
-  """Deals shuffled examples to clients, as many to each (or one more).
+def shards(keys: Sequence[str], num_clients: int, seed: int) -> Partition:
+  """Deals examples to clients at random, about as many to each.
 
   Args:
-    num_examples: How many examples there are.
-    num_clients: How many clients.
+    keys: What tells each example from others [examples].
+    num_clients: How many clients; one that gets nothing is left out.
     seed: Decides who gets what.
 
   Raises:
     DataError: If there are not enough examples for each client to get one.
   """
-  _check_number(num_examples, num_clients)
-  order = randomness.generator(seed, 'shards').permutation(num_examples)
-  return _named(np.array_split(order, num_clients))
+  _check_number(len(keys), num_clients)
+  places = randomness.Stream.of_seed(seed).shares('shards', keys)
+  return _named((places * num_clients).astype(np.int64), num_clients)
 
 
 def by_user(users: np.ndarray, max_clients: int | None, seed: int) -> Partition:
@@ -32,7 +36,8 @@ def by_user(users: np.ndarray, max_clients: int | None, seed: int) -> Partition:
 
   Args:
     users: The user of each example [examples], as numbers.
-    max_clients: How many users to keep, drawn at random; `None` for all.
+    max_clients: About how many users to keep, drawn at random, each by itself; `None`
+      for all.
     seed: Decides who is kept.
 
   Raises:
@@ -47,22 +52,23 @@ def by_user(users: np.ndarray, max_clients: int | None, seed: int) -> Partition:
   parts = np.split(order, starts[1:])
   kept = np.arange(len(names))
   if max_clients is not None:
-    rng = randomness.generator(seed, 'kept users')
-    kept = np.sort(rng.choice(len(names), max_clients, replace=False))
+    places = randomness.Stream.of_seed(seed).shares('kept users', map(str, names))
+    kept = np.flatnonzero(places < max_clients / len(names))
   return {f'user_{names[number]}': parts[number] for number in kept}
 
 
 def dirichlet(
-  labels: np.ndarray, num_clients: int, alpha: float, seed: int
+  keys: Sequence[str], labels: np.ndarray, num_clients: int, alpha: float, seed: int
 ) -> Partition:
   """Deals examples so that clients differ in how often they have each class.
 
   Each client draws its own distribution of classes from a symmetric Dirichlet
   distribution, and each class is dealt in proportion to what clients drew for it.
   Clients have about as many examples each on average, but not in each draw; one
-  that got nothing is given one example by the client that has most.
+  that got nothing is left out.
 
   Args:
+    keys: What tells each example from others [examples].
     labels: The class of each example [examples].
     num_clients: How many clients.
     alpha: The concentration: near 0, clients have one class; large, all alike.
@@ -77,20 +83,14 @@ def dirichlet(
   shares = rng.dirichlet([alpha] * len(classes), num_clients)
   # With a tiny alpha nobody may have drawn a class at all: then everybody has some.
   shares = np.maximum(shares, np.finfo(np.float64).tiny)
+  places = randomness.Stream.of_seed(seed).shares('dirichlet', keys)
   owner = np.empty(len(labels), np.int64)
   for column, label in enumerate(classes):
-    members = rng.permutation(np.flatnonzero(labels == label))
+    members = np.flatnonzero(labels == label)
     bounds = np.cumsum(shares[:, column]) / shares[:, column].sum()
-    places = (np.arange(len(members)) + 0.5) / len(members)
-    owner[members] = np.minimum(np.searchsorted(bounds, places), num_clients - 1)
-  counts = np.bincount(owner, minlength=num_clients)
-  for client in np.flatnonzero(counts == 0):
-    richest = int(np.argmax(counts))
-    owner[np.flatnonzero(owner == richest)[0]] = client
-    counts[richest] -= 1
-    counts[client] += 1
-  order = np.argsort(owner, kind='stable')
-  return _named(np.split(order, np.cumsum(counts)[:-1]))
+    found = np.searchsorted(bounds, places[members], side='right')
+    owner[members] = np.minimum(found, num_clients - 1)
+  return _named(owner, num_clients)
 
 
 def pooled(num_examples: int) -> Partition:
@@ -98,8 +98,12 @@ def pooled(num_examples: int) -> Partition:
   return {'pooled': np.arange(num_examples)}
 
 
-def _named(parts: list[np.ndarray]) -> Partition:
-  return {f'client_{number}': np.sort(part) for number, part in enumerate(parts)}
+def _named(owner: np.ndarray, num_clients: int) -> Partition:
+  """Returns the examples of each client that has any, given whose each is."""
+  parts = {
+    f'client_{number}': np.flatnonzero(owner == number) for number in range(num_clients)
+  }
+  return {name: part for name, part in parts.items() if len(part)}
 
 
 def _check_number(num_examples: int, num_clients: int) -> None:

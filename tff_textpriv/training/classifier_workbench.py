@@ -175,11 +175,14 @@ def batch_size(chosen: experiment.Experiment, num_examples: int) -> int:
 def kept_examples(
   train: labelled.Examples, number: int | None, seed: int
 ) -> labelled.Examples:
-  """Returns so many training examples, drawn by the seed; all if `None`."""
+  """Returns about so many training examples, drawn by the seed; all if `None`.
+
+  Whether one is kept is a matter of that example, or of its user, alone.
+  """
   if number is None or number >= len(train):
     return train
-  rng = randomness.generator(seed, 'kept examples')
-  return train.take(np.sort(rng.choice(len(train), number, replace=False)))
+  places = randomness.Stream.of_seed(seed).shares('kept examples', train.owners())
+  return train.take(np.flatnonzero(places < number / len(train)))
 
 
 def make_representation(
@@ -227,8 +230,10 @@ def deal(
     return partition.by_user(train.users, task.num_clients, seed)
   num_clients = task.num_clients or _DEFAULT_CLIENTS
   if task.federation == 'dirichlet':
-    return partition.dirichlet(train.labels, num_clients, task.dirichlet_alpha, seed)
-  return partition.equal_shards(len(train), num_clients, seed)
+    return partition.dirichlet(
+      train.keys(), train.labels, num_clients, task.dirichlet_alpha, seed
+    )
+  return partition.shards(train.keys(), num_clients, seed)
 
 
 def partitions(
