@@ -15,6 +15,7 @@ from tff_textpriv import randomness
 from tff_textpriv.aggregators import messages, of_mechanism, sound_updates
 from tff_textpriv.iterative_processes import classification_model, contract, registry
 from tff_textpriv.models import sequence_classifiers
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.training import cohort_data
 
 # Nine words of four numbers; three units; one output for two classes.
@@ -51,7 +52,7 @@ _SENT = {
   # No update, but the number of examples goes along as its weight.
   'local_only': _MEAN,
   # 55 weights are 55 bits.
-  'rr_ldp': _MEAN | {'bits': 7},
+  'rr_ldp': {'bits': 7},
   'scaffold': _MEAN | {'update': _WHOLE, 'variate': _WHOLE},
   'subword_resample': _DP_MEAN,
 }
@@ -132,21 +133,21 @@ def test_clients_send_read_and_receive_what_the_algorithm_says(name):
       'rr_ldp',
       {'coordinates_per_client': 17},
       {},
-      _MEAN | {'bits': 3, 'selection': 16},
+      {'bits': 3, 'selection': 16},
       {'bits', 'selection'},
     ),
     (
       'rr_ldp',
-      {},
-      {'client_weighting': 'uniform'},
-      _METRICS | {'bits': 7, 'left_out_clients': 4},
+      {'privacy_claim': False},
+      {'client_weighting': 'examples'},
+      _MEAN | {'bits': 7},
       {'bits'},
     ),
     (
       'fed_att',
       {'clip_norm': 1.0, 'noise_magnitude': 0.1},
       {'attention': 'uniform'},
-      _METRICS | {'update': _WHOLE + 4 * 5},
+      {'update': _WHOLE + 4 * 5},
       {'update'},
     ),
     ('fed_avg', {}, {'client_decay_rounds': 3}, _MEAN | {'update': _WHOLE}, set()),
@@ -166,6 +167,20 @@ def test_flags_change_what_is_sent_and_what_is_covered(
   assert _sends(process) == _by_hand(sent)
   assert mechanism.covered == covered
   assert _is_covered(mechanism, process)
+
+
+@pytest.mark.parametrize('name', registry.ALGORITHMS)
+def test_under_a_local_promise_all_that_is_sent_is_covered(name):
+  flags = {'clip_norm': 1.0, 'noise_magnitude': 0.1} if name == 'fed_att' else {}
+  process, mechanism = _build(name, flags)
+  if mechanism.is_local_promise:
+    assert {item.name for item in contract.sends(process)} == mechanism.covered
+  assert mechanism.is_local_promise == (name in ('rr_ldp', 'fed_att'))
+
+
+def test_weights_by_examples_are_refused_under_a_local_promise():
+  with pytest.raises(PrivacyError, match='use --client_weighting=uniform'):
+    _build('rr_ldp', client_weighting='examples')
 
 
 def test_a_promise_about_something_that_is_never_sent_is_noticed():

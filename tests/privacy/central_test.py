@@ -29,8 +29,10 @@ def plan_of(*, sampling='poisson', population=300, cohort=20, rounds=50, **flags
 
 def test_target_epsilon_alone_calibrates_noise_for_the_planned_rounds():
   plan = plan_of(target_epsilon=2.0, delta=1e-4)
-  spent = calibration.epsilon_of_rounds(plan.cost, 50, 1e-4, 'rdp')
+  spent = calibration.epsilon_of_rounds(plan.cost, 50, 1e-4, 'pld')
   assert 1.999 < spent <= 2.0
+  by_rdp = plan_of(target_epsilon=2.0, delta=1e-4, accountant='rdp')
+  assert by_rdp.noise_multiplier > plan.noise_multiplier
   assert plan.budget_epsilon == 2.0
 
 
@@ -136,11 +138,40 @@ def test_a_comparison_keeps_the_mechanism_and_drops_the_claim():
   assert '--privacy_claim=false' in plan.no_guarantee_reason
 
 
-def test_a_delta_too_large_for_the_population_is_warned_about():
-  assert any(
-    '--delta=0.01' in w for w in plan_of(noise_multiplier=1, delta=0.01).warnings
-  )
+@pytest.mark.parametrize('delta', [1 / 300, 0.01, 0.1])
+def test_a_delta_too_large_for_the_population_is_not_claimed(delta):
+  with pytest.raises(
+    SettingsError, match='must be below one over the population, 1/30'
+  ):
+    plan_of(noise_multiplier=1, delta=delta)
+  plan = plan_of(noise_multiplier=1, delta=delta, privacy_claim=False)
+  assert plan.no_guarantee_reason is not None
   assert plan_of(noise_multiplier=1, delta=1e-3).warnings == ()
+
+
+@pytest.mark.parametrize(
+  ('population', 'delta'),
+  [(300, 1e-6), (100_000, 1e-6), (1_000_000, 1e-7), (10_000_000, 1e-8)],
+)
+def test_delta_is_by_default_a_tenth_of_one_over_the_population_at_most(
+  population, delta
+):
+  plan = plan_of(noise_multiplier=1, accounted_population=population)
+  assert plan.delta == pytest.approx(delta) and plan.delta <= 0.1 / population
+
+
+def test_what_users_report_before_is_part_of_the_target():
+  deployment = Deployment('poisson', 300, 20, 50, spent_besides=3.0)
+  left = CentralPrivacySettings(target_epsilon=5.0).mechanism(deployment)
+  alone = plan_of(target_epsilon=2.0)
+  assert left.noise_multiplier == pytest.approx(alone.noise_multiplier, rel=1e-6)
+  assert left.budget_epsilon == 5.0
+  others = dataclasses.replace(deployment, spent_besides=0, spent_elsewhere=3.0)
+  apart = CentralPrivacySettings(target_epsilon=5.0).mechanism(others)
+  assert apart.noise_multiplier < left.noise_multiplier
+  for spent in (deployment, others):
+    with pytest.raises(SettingsError, match='of which users spend 3 before the first'):
+      CentralPrivacySettings(target_epsilon=2.0).mechanism(spent)
 
 
 def test_a_scaled_plan_says_so():

@@ -82,16 +82,19 @@ def test_a_resumed_ledger_stops_at_the_same_round():
   assert ledger.would_exceed(plan)
 
 
-def test_a_budget_counts_other_rounds_but_not_local_reports():
+def test_a_budget_counts_other_rounds_and_local_reports():
   limit = calibration.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 5)
-  # Local reports have a budget of their own; the figure adds the two.
-  ledger.charge_local('words', 'three words a user', epsilon=limit)
   assert not ledger.would_exceed(plan)
-  assert ledger.epsilon() > limit
   charged(dataclasses.replace(PLAN, noise_multiplier=0.6), 40, ledger)
   assert ledger.would_exceed(plan)
+  reported = charged(plan, 5)
+  # Those of others do not count, unless they are everybody's.
+  reported.charge_local('words', 'of others', epsilon=limit, group='first half')
+  assert not reported.would_exceed(plan, 'second half')
+  reported.charge_local('words', 'three words a user', epsilon=limit)
+  assert reported.would_exceed(plan, 'second half')
 
 
 def test_a_pld_budget_allows_more_rounds_and_is_searched_once(monkeypatch):

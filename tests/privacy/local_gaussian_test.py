@@ -103,8 +103,8 @@ def test_the_card_says_what_is_sent_and_who_pays_most():
   assert [row['rounds'] for row in rows] == ['fewest: 1', 'median: 3', 'most: 3']
   assert rows[0]['epsilon'] < rows[-1]['epsilon'] == pytest.approx(spent.epsilon())
   assert {name: row['note'] for name, row in made['accounting'].items()} == {
-    'rdp': 'headline',
-    'pld': 'for comparison',
+    'rdp': 'for comparison',
+    'pld': 'headline',
   }
 
 

@@ -112,7 +112,11 @@ def test_the_headline_is_the_figure_of_all_bits_and_not_of_one():
   spent = _ledger(*[['ann']] * 25)
   made = _card(_PLAN, spent)
   assert made['epsilon'] == pytest.approx(320.818, abs=1e-3)
-  assert made['headline'].startswith('(320.818, 1e-06)-local differential privacy')
+  assert 'With secret noise: (320.818, 1e-06)-local diff' in made['headline']
+  assert not made['of_this_model']
+  real = _card(dataclasses.replace(_PLAN, noise_source='system'), spent)
+  assert real['headline'].startswith('(320.818, 1e-06)-local differential privacy')
+  assert real['of_this_model']
   assert made['formal_guarantee'] and not made['reasons']
   assert made['plan']['by_user'][-1]['pure'] == 500
   page = card_page.render(made)

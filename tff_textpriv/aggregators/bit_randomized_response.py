@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import bit_reports, messages
-from tff_textpriv.privacy import randomized_bits
+from tff_textpriv.privacy import errors, randomized_bits
 
 _INT32_MAX = 2**31 - 1
 
@@ -24,7 +24,7 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   """Estimates the mean of clients' clipped updates from their randomized bits.
 
   A client's update is set to zero if any of it is not finite (and the client is
-  counted in `left_out_clients`), each coordinate is clipped to [-q, q], and of each
+  counted in `left_out_clients`, unless its users are promised something), each coordinate is clipped to [-q, q], and of each
   coordinate that the plan has the client report one randomized bit is drawn. The
   message is that of `bit_reports.message_type`: packed bits, and with coordinate sampling the seed
   by which the server knows which coordinates they are of. It is unpacked where it is
@@ -158,8 +158,9 @@ class _Parts:
   """What the weighted and the unweighted process have in common.
 
   Attributes:
-    contribution: Makes of a client's value (and weight) its `message`, and the `count`
-      of `left_out_clients`, 1 if the update was zeroed, or nothing but zeros.
+    contribution: Makes of a client's value (and weight) its `message` and, where nothing
+      is promised, the `count` of `left_out_clients`, 1 if the update was zeroed, or
+      nothing but zeros.
     sum_process: Sums the messages into `signs` and `weight`.
   """
 
@@ -186,8 +187,10 @@ class _Parts:
         message['weight'] = _whole_weight(weight)
       if sum_factory is not None:
         message = bit_reports.contribution(plan, message, dtype)
-      count = collections.OrderedDict(left_out_clients=left_out)
-      return collections.OrderedDict(message=message, count=count)
+      contribution = collections.OrderedDict(message=message)
+      if not plan.is_local_promise:
+        contribution['count'] = collections.OrderedDict(left_out_clients=left_out)
+      return contribution
 
     self.contribution = (
       tff.tensorflow.computation(lambda value: contribute(value, None), value_type)
@@ -207,17 +210,19 @@ class _Parts:
       return _like(update_type, mean)
 
     self._estimate = estimate
+    self._is_local_promise = plan.is_local_promise
     self._bytes_per_client = np.int64(messages.num_bytes(sent_type))
 
   def next_round(self, state, contributions):
     """Sums, estimates, measures; called within a federated computation."""
     output = self.sum_process.next(state, contributions.message)
-    measurements = tff.federated_zip(
-      collections.OrderedDict(
-        left_out_clients=tff.federated_sum(contributions.count).left_out_clients,
-        bytes_per_client=tff.federated_value(self._bytes_per_client, tff.SERVER),
-      )
+    measured = collections.OrderedDict(
+      bytes_per_client=tff.federated_value(self._bytes_per_client, tff.SERVER)
     )
+    if not self._is_local_promise:
+      counts = tff.federated_sum(contributions.count)
+      measured['left_out_clients'] = counts.left_out_clients
+    measurements = tff.federated_zip(measured)
     mean = tff.federated_map(self._estimate, output.result)
     return tff.templates.MeasuredProcessOutput(output.state, mean, measurements)
 
@@ -294,6 +299,11 @@ def mean(
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Makes the mean of a mechanism; see `of_mechanism`."""
   if by_examples:
+    if mechanism.is_local_promise:
+      raise errors.PrivacyError(
+        'a weight by examples is sent as it is, and tells how much a user has written; '
+        'use --client_weighting=uniform, or --privacy_claim=false'
+      )
     return BitMeanFactory(mechanism)
   return tff.aggregators.as_weighted_aggregator(UnweightedBitMeanFactory(mechanism))
 

@@ -26,6 +26,7 @@ def client_work(
     model,
     optimizers.client_optimizer(settings),
     tff.learning.ClientWeighting.UNIFORM,
+    mechanism,
   )
   state_type, weights_type, data_type = training.next.type_signature.parameter
 

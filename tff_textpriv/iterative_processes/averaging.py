@@ -68,7 +68,7 @@ def _client_work(
     else tff.learning.ClientWeighting.UNIFORM
   )
   if mechanism.randomizes_on_device:
-    return seeded_client_work.build(model, optimizer, weighting)
+    return seeded_client_work.build(model, optimizer, weighting, mechanism)
   if settings.decay_rounds is not None:
     return scheduled_work.model_training(
       model, optimizer, weights_type, weighting, settings.decay_rounds

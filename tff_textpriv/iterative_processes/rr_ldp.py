@@ -20,6 +20,12 @@ class RrLdpSettings(common_settings.FullStepSettings, common_settings.MeanSettin
     'adam', 'Optimizer of local training.', choices=common_settings.CLIENT_OPTIMIZERS
   )
   client_learning_rate: float = setting(0.001, 'Step size of the client.', above=0)
+  client_weighting: str = setting(
+    'uniform',
+    'How clients count in the mean: all alike, or by their number of examples, which '
+    'they then send in the clear (only with --privacy_claim=false).',
+    choices=('examples', 'uniform'),
+  )
 
 
 def build_rr_ldp(

@@ -7,10 +7,13 @@ and that a resumed run can repeat. So a client reads two sequences, its `batches
 """
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+
+from tff_textpriv.privacy.mechanism import Mechanism
 
 SEED_TYPE = tff.TensorType(np.int64, [2])
 
@@ -19,6 +22,7 @@ def build(
   model: tff.learning.models.FunctionalModel,
   optimizer: tff.learning.optimizers.Optimizer,
   client_weighting: tff.learning.ClientWeighting,
+  mechanism: Mechanism,
 ) -> tff.learning.templates.ClientWorkProcess:
   """Wraps TFF's local training, so that seeds pass beside it.
 
@@ -29,6 +33,8 @@ def build(
     model: What is trained.
     optimizer: Takes the local steps.
     client_weighting: What the update's weight is.
+    mechanism: What clients are promised; if that is something local, their losses and
+      counts stay with them.
 
   Returns:
     Client work on data of two sequences, `batches` and `seed`, of which the second has
@@ -41,6 +47,7 @@ def build(
     optimizer=optimizer,
     client_weighting=client_weighting,
     loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    metrics_aggregator=_no_metrics if mechanism.is_local_promise else None,
   )
   state_type, weights_type, batches_type = training.next.type_signature.parameter
   seeds_type = tff.SequenceType(SEED_TYPE)
@@ -75,6 +82,18 @@ def build(
     )
 
   return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
+
+
+def _no_metrics(finalizers: Any) -> tff.Computation:
+  """Makes the aggregation of clients' metrics that takes none of them."""
+  del finalizers  # There is nothing to finalize.
+
+  @tff.federated_computation
+  def aggregate(metrics):
+    del metrics  # They stay with the clients.
+    return tff.federated_value(collections.OrderedDict(), tff.SERVER)
+
+  return aggregate
 
 
 def initial_weights(

@@ -34,6 +34,13 @@ _NOISE_LIMITS = (1e-6, 1e6)
 _ROUNDS_LIMIT = 10**9
 
 
+def settle_accountant(given: str, sampling: str) -> str:
+  """Returns the accountant that is meant: the tighter one where it applies."""
+  if given != 'auto':
+    return given
+  return 'pld' if sampling == 'poisson' else 'rdp'
+
+
 def supports(
   event: dp_accounting.DpEvent,
   relation: dp_accounting.NeighboringRelation,
@@ -342,5 +349,14 @@ def _pld_epsilon(
   interval: float,
 ) -> float:
   """Returns the epsilon of `event` by PLD, with losses rounded to `interval`."""
-  accountant = pld.PLDAccountant(relation, interval).compose(event)
-  return float(accountant.get_epsilon(delta))
+  return float(_pld_accountant(event, relation, interval).get_epsilon(delta))
+
+
+@functools.lru_cache(maxsize=16)
+def _pld_accountant(
+  event: dp_accounting.DpEvent,
+  relation: dp_accounting.NeighboringRelation,
+  interval: float,
+) -> pld.PLDAccountant:
+  """Returns the accountant of `event`, which takes a while and then any delta."""
+  return pld.PLDAccountant(relation, interval).compose(event)

@@ -1,6 +1,7 @@
 """The privacy card: what a run promises, in words and numbers, and what not."""
 
 import json
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ from tff_textpriv.privacy.mechanism import Mechanism
 JSON_NAME = 'privacy_card.json'
 MARKDOWN_NAME = 'privacy_card.md'
 NO_GUARANTEE = 'no formal guarantee'
+# Where the curve of epsilon over delta is drawn.
+_DELTAS = tuple(10.0**-exponent for exponent in range(2, 13))
 
 _LOCAL_THREAT_MODEL = (
   'Local differential privacy: users randomize their reports themselves, so that the '
@@ -67,9 +70,13 @@ def privacy_card(
     'headline': (
       NO_GUARANTEE.capitalize()
       if epsilon is None
-      else promised.headline(mechanism.figure(epsilon))
+      else promised.qualified(promised.headline(mechanism.figure(epsilon)))
     ),
     'formal_guarantee': not reasons,
+    # Whether the model itself carries the figure, and not a deployment or experiment.
+    'of_this_model': not reasons
+    and not promised.is_scaled
+    and promised.noise_source == 'system',
     'reasons': reasons,
     'epsilon': epsilon,
     'delta': ledger.delta,
@@ -77,6 +84,7 @@ def privacy_card(
     'accounting': {
       name: _accounting(ledger, name, bool(reasons)) for name in promised.accountants
     },
+    'curve': _curve(ledger, bool(reasons)),
     'promise': _promise(ledger, promised),
     'threat_model': _threat_model(ledger, promised),
     'plan': promised.describe(ledger),
@@ -114,12 +122,28 @@ def _accounting(ledger: Ledger, accountant: str, unclaimed: bool) -> dict[str, A
   return {'epsilon': ledger.epsilon(accountant), 'note': note}
 
 
+def _curve(ledger: Ledger, unclaimed: bool) -> list[dict[str, float]]:
+  """Returns epsilon at other deltas, too: all these hold at once."""
+  if unclaimed:
+    return []
+  points = [(delta, ledger.epsilon(delta=delta)) for delta in _DELTAS]
+  return [
+    {'delta': delta, 'epsilon': epsilon}
+    for delta, epsilon in points
+    if math.isfinite(epsilon)
+  ]
+
+
 def _promise(ledger: Ledger, promised: Mechanism) -> dict[str, str]:
   """Says what the figure is of, in few words and in sentences."""
   words, explanation = promised.promise
   if _has_other_reports(ledger):
     words += ', with local reports'
-    explanation += ' What users reported locally for the tokenizer has been added.'
+    explanation += (
+      ' What users reported locally for the tokenizer has been added, although it is '
+      'about other neighbours: data that stand in place of others, not users who are '
+      'added or removed.'
+    )
   return {'label': f'{words}, delta {ledger.delta:g}', 'explanation': explanation}
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
 _RELATIONS = {
-  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one user',
-  'REPLACE_ONE': 'replacing all the data of one user by that of another',
+  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one {unit}',
+  'REPLACE_ONE': 'replacing all the data of one {unit} by that of another',
 }
 _SHORT_RELATIONS = {
   'ADD_OR_REMOVE_ONE': 'a user added or removed',
@@ -232,12 +232,6 @@ class CentralGaussian(mechanism.Mechanism):
     warnings = []
     if self.no_guarantee_reason is not None:
       warnings.append(f'No formal privacy guarantee: {self.no_guarantee_reason}.')
-    elif self.delta >= 1 / self.population:
-      warnings.append(
-        f'--delta={self.delta:g} is not below 1/{self.population:,} (one over the '
-        'accounted population): publishing the data '
-        'of one random user would satisfy it.'
-      )
     if self.is_scaled:
       warnings.append(
         f'The privacy figure is that of a deployment with {self.population:,} users '
@@ -266,8 +260,10 @@ class CentralGaussian(mechanism.Mechanism):
 
   def headline(self, epsilon: str) -> str:
     """See the base class."""
-    whose = ' of the accounted deployment' if self.is_scaled else ''
-    return f'({epsilon}, {self.delta:g})-differential privacy for every user{whose}'
+    whose = f', of {self.population:,}' if self.is_scaled else ''
+    return (
+      f'({epsilon}, {self.delta:g})-differential privacy for every {self.unit}{whose}'
+    )
 
   @property
   def promise(self) -> tuple[str, str]:
@@ -331,7 +327,7 @@ class CentralGaussian(mechanism.Mechanism):
     return [
       mechanism.paragraph(
         f'Unit of privacy: one **{self.unit}**. Two data sets are neighbours if they '
-        f'differ by {_RELATIONS[self.cost.relation.name]}.'
+        f'differ by {_RELATIONS[self.cost.relation.name].format(unit=self.unit)}.'
       ),
       mechanism.paragraph(central_notes.mechanism(self), title='Mechanism'),
       mechanism.table(

@@ -21,6 +21,9 @@ def settings(plan: 'CentralGaussian', rounds_done: int) -> list[tuple[str, str]]
       ('... of the update', f'{plan.update_noise_multiplier:.4g}'),
       ('... of the clipping counts', f'{counts:.4g}'),
     ]
+  if plan.noise_multiplier:
+    rho = rounds_done * plan.cost.rho
+    rows.append(('rho-zCDP of these rounds, sampling aside', f'{rho:.4g}'))
   rows += [
     ('rounds done', f'{rounds_done:,}'),
     ('rounds planned', f'{plan.rounds:,}'),

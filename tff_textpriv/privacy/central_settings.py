@@ -39,11 +39,18 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
     below=math.inf,
     key='epsilon of the whole run',
   )
-  delta: float = setting(1e-6, 'Delta of the guarantee.', above=0, below=1)
+  delta: float | None = setting(
+    None,
+    'Delta of the guarantee; by default 1e-6, or less where there are more than a hundred '
+    'thousand users: it must stay below one over the population.',
+    above=0,
+    below=1,
+  )
   accountant: str = setting(
-    'rdp',
-    'Accountant of the headline figure and of calibration; the card shows both.',
-    choices=calibration.ACCOUNTANTS,
+    'auto',
+    'Accountant of the headline figure and of calibration: the tighter PLD where it applies '
+    '(auto), or the one that is named. The card shows both.',
+    choices=('auto', *calibration.ACCOUNTANTS),
   )
   accounted_population: int | None = setting(
     None,
@@ -116,11 +123,14 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
       self.noise_multiplier or 0.0,
       num_coordinates + self.adaptive_clipping,
     )
-    _check_accountant(self, cost)
+    accountant = calibration.settle_accountant(self.accountant, deployment.sampling)
+    _check_accountant(accountant, cost)
+    delta = mechanism.settle_delta(self.delta, population, self.privacy_claim)
+    target = _rounds_epsilon(self, deployment)
     noise_multiplier = self.noise_multiplier
     if noise_multiplier is None:
-      assert self.target_epsilon is not None  # By _check_noise.
-      budget = calibration.Budget(self.target_epsilon, self.delta, self.accountant)
+      assert target is not None  # By _check_noise.
+      budget = calibration.Budget(target, delta, accountant)
       noise_multiplier = calibration.noise_for_budget(cost, deployment.rounds, budget)
     return CentralGaussian(
       sampling=deployment.sampling,
@@ -131,15 +141,39 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
       rounds=deployment.rounds,
       clip=self.clip,
       noise_multiplier=noise_multiplier,
-      delta=self.delta,
-      accountant=self.accountant,
+      delta=delta,
+      accountant=accountant,
       adaptive=_adaptive_clipping(self, cohort),
       noise_source=self.noise_source,
       budget_epsilon=self.target_epsilon,
       claim=self.privacy_claim,
       stream=deployment.stream_from(self.noise_source),
       num_coordinates=num_coordinates,
+      unit=deployment.unit,
     )
+
+
+def _rounds_epsilon(
+  settings: CentralPrivacySettings, deployment: mechanism.Deployment
+) -> float | None:
+  """Returns what of `--target_epsilon`, which is the whole run's, is left for rounds.
+
+  A comparison claims nothing, and trains like what it is compared with.
+  """
+  target = settings.target_epsilon
+  if target is None or not settings.privacy_claim:
+    return target
+  left = target - deployment.spent_besides
+  if left <= 0 or target < deployment.spent_elsewhere:
+    spent = deployment.spent_besides or deployment.spent_elsewhere
+    raise SettingsError(
+      'target_epsilon',
+      target,
+      f'is that of the whole run, of which users spend {spent:g} before the first round '
+      '(--heavy_hitters_epsilon). Raise the one or lower the other, or for a comparison '
+      'add --privacy_claim=false',
+    )
+  return left
 
 
 def _adaptive_clipping(
@@ -197,15 +231,13 @@ def _check_noise(settings: CentralPrivacySettings) -> None:
     )
 
 
-def _check_accountant(settings: CentralPrivacySettings, cost: SampledGaussian) -> None:
+def _check_accountant(accountant: str, cost: SampledGaussian) -> None:
   """Refuses an accountant that does not match how cohorts are drawn."""
   with_noise = dataclasses.replace(cost, noise_multiplier=1.0)
-  if not calibration.supports(
-    with_noise.event(), with_noise.relation, settings.accountant
-  ):
+  if not calibration.supports(with_noise.event(), with_noise.relation, accountant):
     raise SettingsError(
       'accountant',
-      settings.accountant,
+      accountant,
       f'cannot account cohorts drawn with {cost.sampling} size; use '
       '--accountant=rdp, or Poisson sampling',
     )

@@ -129,6 +129,12 @@ class SampledGaussian(Cost):
     """The change of the data under which the accounting of the sampling holds."""
     return ADD_OR_REMOVE_ONE if self.sampling == 'poisson' else REPLACE_ONE
 
+  @property
+  def rho(self) -> float:
+    """The rho of a round under zCDP, to which sampling adds nothing."""
+    sensitivity = 1 if self.sampling == 'poisson' else 2
+    return (sensitivity / self.noise_multiplier) ** 2 / 2
+
   def event(self) -> dp_accounting.DpEvent:
     """Returns the accounting event of one round.
 

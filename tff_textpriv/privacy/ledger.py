@@ -152,19 +152,22 @@ class Ledger:
     event, relation = ledger_entries.composition(self.entries)
     return calibration.supports(event, relation, accountant)
 
-  def epsilon(self, accountant: str | None = None) -> float:
+  def epsilon(self, accountant: str | None = None, delta: float | None = None) -> float:
     """Returns the epsilon of everything so far; infinite without a guarantee.
 
     Args:
       accountant: 'rdp' (fast enough for every round) or 'pld' (about a second);
         the ledger's own if not given.
+      delta: At which delta; the ledger's own if not given.
 
     Raises:
       PrivacyError: The accountant cannot account the entries.
     """
     if self.no_guarantee_reasons:
       return math.inf
-    return ledger_entries.spent(self.entries, self.delta, accountant or self.accountant)
+    return ledger_entries.spent(
+      self.entries, delta or self.delta, accountant or self.accountant
+    )
 
   def epsilon_after_next_round(self, mechanism: Mechanism, group: str = '') -> float:
     """Returns what `epsilon` would be after one more round that everybody pays for."""
@@ -176,8 +179,7 @@ class Ledger:
   def would_exceed(self, mechanism: Mechanism, group: str = '') -> bool:
     """Tells whether one more round of a mechanism would exceed its budget.
 
-    The budget is that of rounds of its kind. What users report besides has a budget of
-    its own, and `epsilon` adds the two.
+    The budget is that of all that its users spend.
 
     The budget binds the mechanism even where nothing is claimed, so that a
     comparison runs as long as what it is compared with. As cost grows with
@@ -187,9 +189,7 @@ class Ledger:
     budget = mechanism.budget_epsilon
     if budget is None or entry is None:
       return False
-    theirs = [
-      e for e in self.entries if e.kind == entry.kind and e.group in ('', group)
-    ]
+    theirs = [e for e in self.entries if e.cost is not None and e.group in ('', group)]
     rounds = [e.count for e in theirs if e.cost == entry.cost]
     others = tuple(e for e in theirs if e.cost != entry.cost)
     delta = self.delta - sum(e.own_delta for e in self.entries if e not in theirs)

@@ -51,11 +51,18 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
     above=0,
     below=math.inf,
   )
-  delta: float = setting(1e-6, 'Delta of the guarantee.', above=0, below=1)
+  delta: float | None = setting(
+    None,
+    'Delta of the guarantee; by default 1e-6, or less where there are more than a hundred '
+    'thousand users: it must stay below one over the population.',
+    above=0,
+    below=1,
+  )
   accountant: str = setting(
-    'rdp',
-    'Accountant of the headline figure; the card shows both.',
-    choices=calibration.ACCOUNTANTS,
+    'auto',
+    'Accountant of the headline figure: the tighter PLD where it applies '
+    '(auto), or the one that is named. The card shows both.',
+    choices=('auto', *calibration.ACCOUNTANTS),
   )
   noise_source: str = setting(
     'seeded',
@@ -81,13 +88,17 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
     return LocalGaussian(
       clip_norm=self.clip_norm,
       stddev=self.noise_magnitude * self.noise_stddev,
-      delta=self.delta,
-      accountant=self.accountant,
+      delta=mechanism.settle_delta(
+        self.delta, deployment.population, self.privacy_claim
+      ),
+      # Of one user, who takes part for sure: PLD can tell.
+      accountant=calibration.settle_accountant(self.accountant, 'poisson'),
       noise_source=self.noise_source,
       claim=self.privacy_claim,
       rounds=deployment.rounds,
       population=deployment.population,
       num_coordinates=deployment.num_coordinates or mechanism.MANY_COORDINATES,
+      unit=deployment.unit,
     )
 
 
@@ -190,7 +201,7 @@ class LocalGaussian(mechanism.Mechanism):
     """See the base class."""
     return (
       f'({epsilon}, {self.delta:g})-local differential privacy for everything that a '
-      'user sends in the run'
+      f'{self.unit} sends in the run'
     )
 
   @property

@@ -18,7 +18,7 @@ from tff_textpriv import randomness
 from tff_textpriv.privacy import planning
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
-from tff_textpriv.settings import Settings
+from tff_textpriv.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
@@ -28,8 +28,8 @@ Block = dict[str, Any]
 
 # What an update has at most, where nobody says how many.
 MANY_COORDINATES = 2**27
-# What a ledger without a guarantee is opened with; no figure comes of it.
-_NOMINAL_DELTA = 1e-6
+# Where populations are no larger than a hundred thousand.
+_DEFAULT_DELTA = 1e-6
 # What the card says of the generators of Gaussian noise.
 GAUSSIAN_SOURCES = {
   'seeded': (
@@ -61,6 +61,9 @@ class Deployment:
     client_step: The step size of clients, if they have one.
     parts: Into how many groups the users of a deployment are dealt, of which this run's
       are one.
+    unit: What is protected: the data of a user, or of what stands for one.
+    spent_besides: What these users spend besides its rounds, an epsilon.
+    spent_elsewhere: What other users of the run spend, an epsilon.
   """
 
   sampling: str
@@ -71,6 +74,9 @@ class Deployment:
   num_coordinates: int | None = None
   client_step: float | None = None
   parts: int = 1
+  unit: str = 'user'
+  spent_besides: float = 0.0
+  spent_elsewhere: float = 0.0
 
   def stream_from(self, source: str) -> randomness.Stream:
     """Returns where random numbers come from, given the source that was asked for."""
@@ -98,6 +104,7 @@ class Mechanism:
     rounds: Planned number of rounds.
     population: Users who may be drawn.
     unit: What is protected: all the data of one user.
+    noise_source: 'seeded' or 'system'.
   """
 
   aggregator: ClassVar[str] = ''
@@ -112,6 +119,7 @@ class Mechanism:
   rounds: int
   population: int
   unit: str
+  noise_source: str
 
   # What is promised.
 
@@ -172,6 +180,17 @@ class Mechanism:
     """Says what a user is promised; only asked where something is."""
     raise PrivacyError(f'{type(self).__name__} does not say what it promises')
 
+  def qualified(self, headline: str) -> str:
+    """Says of a headline what it is not, so that nobody takes it for more."""
+    if self.is_scaled:
+      return f'This model: no guarantee. The deployment it stands for: {headline}'
+    if self.noise_source == 'seeded':
+      return (
+        'Experiment with seeded noise; whoever knows the seed knows all. With secret '
+        f'noise: {headline}'
+      )
+    return headline
+
   @property
   def promise(self) -> tuple[str, str]:
     """What a figure is of, in few words and in sentences.
@@ -189,6 +208,11 @@ class Mechanism:
   def covered(self) -> frozenset[str]:
     """The names of what leaves a device under the promise."""
     return frozenset()
+
+  @property
+  def is_local_promise(self) -> bool:
+    """Whether nothing may leave a device but what is covered, counts and losses too."""
+    return self.randomizes_on_device and self.no_guarantee_reason is None
 
   @property
   def not_covered(self) -> tuple[str, ...]:
@@ -276,18 +300,20 @@ class NoMechanism(Mechanism):
     rounds: Planned number of rounds.
     population: Users who may be drawn.
     unit: What would be protected.
+    noise_source: Nominal.
   """
 
   aggregator = 'sound_updates'
   entry_name = 'training'
 
   reason: str
-  delta: float = _NOMINAL_DELTA
+  delta: float = _DEFAULT_DELTA
   accountant: str = 'rdp'
   budget_epsilon: float | None = None
   rounds: int = 1
   population: int = 1
   unit: str = 'user'
+  noise_source: str = 'system'
 
   @property
   def no_guarantee_reason(self) -> str:
@@ -334,6 +360,26 @@ def table(
 ) -> Block:
   """Returns a table as a part of the card's page."""
   return {'title': title, 'header': list(header), 'rows': [list(row) for row in rows]}
+
+
+def settle_delta(given: float | None, population: int, claims: bool) -> float:
+  """Returns the delta of a promise, well below one over the population by default.
+
+  Raises:
+    SettingsError: If one is claimed that is not below it at all: publishing all the data
+      of one random user would satisfy it.
+  """
+  if given is None:
+    return min(_DEFAULT_DELTA, 10.0 ** math.floor(math.log10(0.1 / population)))
+  if claims and given >= 1 / population:
+    raise SettingsError(
+      'delta',
+      given,
+      f'must be below one over the population, 1/{population:,}: publishing the data of '
+      'one random user would satisfy it. Leave it out, or for a comparison add '
+      '--privacy_claim=false',
+    )
+  return given
 
 
 def figure(epsilon: float | None) -> str:

@@ -59,8 +59,12 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
     'becomes a bit; by default q is --client_learning_rate.',
     above=0,
   )
-  delta: float = setting(
-    1e-6, 'Delta at which the composed epsilon is given.', above=0, below=1
+  delta: float | None = setting(
+    None,
+    'Delta at which the composed epsilon is given; by default 1e-6, or less where there are more than a hundred '
+    'thousand users: it must stay below one over the population.',
+    above=0,
+    below=1,
   )
   noise_source: str = setting(
     'seeded',
@@ -94,12 +98,15 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
       num_coordinates=there,
       coordinates_per_client=wanted,
       bound=self.quantization_range or deployment.client_step or 1.0,
-      delta=self.delta,
+      delta=mechanism.settle_delta(
+        self.delta, deployment.population, self.privacy_claim
+      ),
       noise_source=self.noise_source,
       claim=self.privacy_claim,
       rounds=deployment.rounds,
       population=deployment.population,
       stream=deployment.stream_from(self.noise_source),
+      unit=deployment.unit,
     )
 
 
@@ -218,7 +225,7 @@ class RandomizedBits(mechanism.Mechanism):
     """Says what a user is promised: the figure of all bits, not that of one."""
     return (
       f'({epsilon}, {self.delta:g})-local differential privacy for everything that a '
-      f'user sends in the run; epsilon {self.epsilon:g} is that of one coordinate in one '
+      f'{self.unit} sends in the run; epsilon {self.epsilon:g} is that of one coordinate in one '
       'round only'
     )
 
@@ -244,15 +251,6 @@ class RandomizedBits(mechanism.Mechanism):
   def covered(self) -> frozenset[str]:
     """The bits, and which coordinates they are of, which follows from nobody's data."""
     return frozenset({'bits'} | ({'selection'} if self.samples_coordinates else set()))
-
-  @property
-  def not_covered(self) -> tuple[str, ...]:
-    """See the base class."""
-    return (
-      'The number of a client’s examples, where it weighs the mean '
-      '(--client_weighting=examples), is sent as it is. So is whether a client’s '
-      'training ended in numbers that are not finite.',
-    )
 
   @property
   def epsilon_per_coordinate(self) -> float:

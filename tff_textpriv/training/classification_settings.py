@@ -111,6 +111,11 @@ class ClassificationSettings(settings_lib.Settings):
     return algorithm.ALL_USERS
 
   @property
+  def reported_epsilon(self) -> float:
+    """What users spend before the first round."""
+    return 0.0
+
+  @property
   def user_note(self) -> str | None:
     """Whom a privacy figure is about, where clients are not people."""
     if self.federation == 'users':

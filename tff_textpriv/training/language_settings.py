@@ -94,6 +94,13 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     return algorithm.ALL_USERS
 
   @property
+  def reported_epsilon(self) -> float:
+    """What users spend before the first round, on reports of their words."""
+    if self.tokenizer_source != 'heavy_hitters':
+      return 0.0
+    return self.heavy_hitters_epsilon
+
+  @property
   def user_note(self) -> str | None:
     """Whom a privacy figure is about, where clients are not people."""
     return None

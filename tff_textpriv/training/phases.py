@@ -62,6 +62,8 @@ class Phase:
         num_coordinates=num_coordinates,
         client_step=chosen.algorithm_settings.client_step,
         parts=1 if self.leg.users == algorithm.ALL_USERS else 2,
+        unit='user' if chosen.task_settings.user_note is None else 'simulated client',
+        **_reports(chosen),
       )
     )
 
@@ -87,6 +89,13 @@ def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Ph
     sampler = _sampler(chosen, users, chosen.stream.child('users', leg.users))
     phases.append(Phase(index, leg, sampler, chosen.stream.child('phase', index)))
   return phases
+
+
+def _reports(chosen: experiment.Experiment) -> dict[str, float]:
+  """Returns what users spend on reports before the first round: those who train, or others."""
+  apart = chosen.task_settings.training_group == algorithm.SECOND_HALF
+  whose = 'spent_elsewhere' if apart else 'spent_besides'
+  return {whose: chosen.task_settings.reported_epsilon}
 
 
 def _sampler(

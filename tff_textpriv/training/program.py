@@ -244,9 +244,11 @@ def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
   train = {
     name: float(value) for name, value in metrics['client_work']['train'].items()
   }
-  if train['num_examples'] == 0:
-    train['loss'] = math.nan
-  result = {'train_loss': train.pop('loss'), 'num_clients': num_clients, **train}
+  result: dict[str, float] = {}
+  if train:  # Clients who are promised something local tell nothing.
+    loss = train.pop('loss')
+    result['train_loss'] = loss if train['num_examples'] else math.nan
+  result |= {'num_clients': num_clients, **train}
   for path, value in tree.flatten_with_path(metrics['aggregator']):
     if np.ndim(value) == 0:
       result['_'.join(map(str, path))] = float(value)

@@ -40,10 +40,13 @@ class Progress:
     self, round_number: int, metrics: Mapping[str, float], seconds: float
   ) -> None:
     """Shows the figures of a round that took so many seconds."""
-    figures = {'loss': f'{metrics["train_loss"]:.3f}'}
+    figures = {}
+    if 'train_loss' in metrics:
+      figures['loss'] = f'{metrics["train_loss"]:.3f}'
     if 'epsilon' in metrics:
       figures['epsilon'] = f'{metrics["epsilon"]:.3f}'
-    figures['examples/s'] = f'{metrics["num_examples"] / seconds:.0f}'
+    if 'num_examples' in metrics:
+      figures['examples/s'] = f'{metrics["num_examples"] / seconds:.0f}'
     self._bar.set_postfix(figures, refresh=False)
     self._bar.update()
     if not any(name.startswith(metrics_lib.VALIDATION) for name in metrics):
