@@ -280,10 +280,13 @@ def test_updates_that_are_not_finite_count_as_zero_and_are_counted(tff_runtime, 
   broken, zeroed = vectors.copy(), vectors.copy()
   broken[1, 17] = bad
   zeroed[1] = 0
-  output = _unweighted(_plan(), _values(broken))
+  plan = _plan(claim=False)
+  output = _unweighted(plan, _values(broken))
   assert output.measurements['left_out_clients'] == 1
-  expected = _unweighted(_plan(), _values(zeroed))
+  expected = _unweighted(plan, _values(zeroed))
   assert expected.measurements['left_out_clients'] == 1  # Zeros change nothing.
+  # Under a promise nobody is told from others.
+  assert 'left_out_clients' not in _unweighted(_plan(), _values(broken)).measurements
   np.testing.assert_array_equal(_flat(output.result), _flat(expected.result))
 
 

@@ -148,7 +148,7 @@ def test_where_a_run_writes_and_what_it_runs_on_is_no_part_of_its_config():
     ('--noise_multiplier=inf', 'a number >= 0 and < inf'),
     ('--server_optimizer=rmsprop', 'one of sgd, adam'),
     ('--cohort_sampling=both', 'one of poisson, fixed'),
-    ('--accountant=magic', 'one of rdp, pld'),
+    ('--accountant=magic', 'one of auto, rdp, pld'),
     ('--clients_per_round=-5', 'an integer >= 1'),
   ],
 )
@@ -186,7 +186,7 @@ def test_help_answers_in_groups_and_shows_ranges_and_defaults(monkeypatch, capsy
   privacy = page.split('Privacy (dp_fed_avg):')[1].split('\n\n')[0]
   assert '--target_epsilon' in privacy and '--[no]privacy_claim' in privacy
   assert '--total_rounds' not in privacy
-  assert 'default: 1e-06' in ' '.join(privacy.split())
+  assert 'default: auto' in ' '.join(privacy.split())
   run = ' '.join(page.split('\nRun:')[1].split())
   assert '(one of poisson, fixed; default: poisson)' in run
 

@@ -230,9 +230,9 @@ def test_federated_averaging_learns_the_embedded_corpus(root):
     '--algo=fed_avg',
     '--server_optimizer=adam',
     '--server_learning_rate=0.1',
-    '--total_rounds=25',
-    '--rounds_per_eval=24',
-    '--rounds_per_checkpoint=25',
+    '--total_rounds=40',
+    '--rounds_per_eval=39',
+    '--rounds_per_checkpoint=40',
   )
   assert code == 0
   rows = _rows(folder)
