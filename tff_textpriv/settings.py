@@ -151,7 +151,7 @@ def format_value(value: Any) -> str:
 def _check(field: dataclasses.Field, value: Any) -> None:
   """Raises `SettingsError` unless `value` is allowed for `field`."""
   if value is None:
-    if field.default is None:
+    if isinstance(field.type, types.UnionType) and type(None) in field.type.__args__:
       return
     raise SettingsError(field.name, value, f'must be {allowed_range(field)}')
   element_type, is_list = value_type(field)

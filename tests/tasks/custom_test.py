@@ -248,3 +248,13 @@ def test_tools_that_share_flags_know_those_of_both_kinds():
   assert 'federation' in classifier and 'public_data' not in classifier
   either = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
   assert {'federation', 'public_data'} <= either
+
+
+def test_a_promise_is_about_the_users_of_the_data_unless_flags_say_otherwise():
+  def sizes(*given):
+    privacy = base.parse(custom.TASK, ['--algo=subword_resample', *given])
+    settings = privacy.privacy_settings
+    return settings.accounted_population, settings.accounted_cohort
+
+  assert sizes() == (None, None)
+  assert sizes('--accounted_population=5000') == (5000, None)

@@ -23,6 +23,10 @@ _LOCAL_THREAT_MODEL = (
   'guarantee also holds against whoever collects them. It is about what a user '
   'reports; that there is a report is not hidden.'
 )
+_CHOICE = (
+  'Which round’s model is the result was chosen by exact figures on the {}: the model '
+  'depends on them, and no noise covers that.'
+)
 _NOT_COVERED = (
   'Training metrics of each round (loss, accuracy, numbers of users, of examples and of '
   'clients that were left out) are exact and not private: look at them in an experiment, '
@@ -44,6 +48,7 @@ def privacy_card(
   facts: Mapping[str, Any],
   user_note: str | None = None,
   sent: Sequence[tuple[str, int]] = (),
+  chosen_on: str | None = None,
 ) -> dict[str, Any]:
   """Makes the card of a run, as a dictionary that JSON can hold.
 
@@ -55,6 +60,7 @@ def privacy_card(
     facts: What else the reader should know, such as the tokenizer's origin.
     user_note: Whom a figure is about, if its users are not people.
     sent: The names and bytes of everything that a client sends in a round.
+    chosen_on: Whose figures decided which round's model is the result, if any's did.
 
   Returns:
     The card. Without a guarantee its `epsilon` is `None` and `reasons` say why.
@@ -63,6 +69,7 @@ def privacy_card(
   if not reasons and promised.no_guarantee_reason is not None:
     reasons.append(promised.no_guarantee_reason)
   epsilon = None if reasons else ledger.epsilon()
+  choice = [] if chosen_on is None else [_CHOICE.format(chosen_on)]
   notes = [] if user_note is None or reasons else [user_note]
   return {
     'task': task,
@@ -99,7 +106,7 @@ def privacy_card(
       }
       for name, size in sent
     ],
-    'not_covered': [*_NOT_COVERED, *promised.not_covered],
+    'not_covered': [*_NOT_COVERED, *promised.not_covered, *choice],
     'facts': dict(facts),
   }
 

@@ -117,6 +117,10 @@ def make_experiment(
   algorithm_settings = flags.make(algorithm.settings, given)
   _check_own(own, algorithm, algorithm_settings)
   privacy: MechanismSettings = flags.make(algorithm.privacy, given)
+  if task.accounts_own_users:
+    sizes = {'accounted_population', 'accounted_cohort'} - given.keys()
+    sizes &= _flag_names(algorithm.privacy)
+    privacy = dataclasses.replace(privacy, **dict.fromkeys(sizes))
   if own.aggregator is not None:
     privacy = own_mechanism.OwnAggregatorSettings(own.aggregator)
   return experiment_lib.Experiment(

@@ -248,6 +248,7 @@ TASK = experiment.Task(
   settings=OwnLanguageSettings,
   load=load_text,
   check=check,
+  accounts_own_users=True,
   variants={
     'label_column': experiment.Task(
       name='custom',
@@ -256,6 +257,7 @@ TASK = experiment.Task(
       settings=OwnLabelsSettings,
       load=load_labelled,
       check=check,
+      accounts_own_users=True,
       run_settings=OwnLabelsRunSettings,
       run_name='custom_labels',
       defaults=_defaults,

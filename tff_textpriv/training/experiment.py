@@ -32,6 +32,8 @@ class Task:
       TensorFlow, which `load` may need.
     defaults: Returns those defaults of the task's flags, as one would type them, that
       go with an algorithm and are not those of the settings.
+    accounts_own_users: Whether a promise is about the users of the data unless flags say
+      otherwise, and not about the deployment that an algorithm's paper assumes.
     variants: Tasks of the same name that take its place where a flag is given, by the
       flag. All of them have the flag.
   """
@@ -45,6 +47,7 @@ class Task:
   run_name: str = ''
   check: Callable[[Any], None] = lambda _: None
   defaults: Callable[[Algorithm], Mapping[str, str]] = lambda _: {}
+  accounts_own_users: bool = False
   variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from tff_textpriv.iterative_processes import contract
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.privacy import card
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.training import experiment, program
+from tff_textpriv.training import experiment, program, selection
 
 
 def interrupted(outcome: program.Outcome) -> int:
@@ -42,6 +42,11 @@ def write_card(
     facts={'rounds_done': outcome.rounds_done},
     user_note=chosen.task_settings.user_note,
     sent=contract.sends(process),
+    chosen_on=(
+      'validation users (--model_selection=best_validation)'
+      if chosen.task_settings.model_selection == selection.BEST
+      else None
+    ),
   )
   card.write(privacy, folder)
   return privacy

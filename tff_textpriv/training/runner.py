@@ -55,7 +55,7 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if chosen.privacy_settings.noise_source == 'system':
       secret.keep(chosen.stream, folder.path)
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
-    for line in running.describe(all_phases):
+    for line in [*running.describe(all_phases), *_seed_notes(chosen)]:
       print(f'  {line}')
     with execution.execution(
       chosen.machine.num_workers,
@@ -73,6 +73,22 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if chosen.machine.forget_secret:
       secret.forget(folder.path)
   return 0
+
+
+def _seed_notes(chosen: experiment.Experiment) -> list[str]:
+  """Warns of runs that draw the same noise: in the difference of two it cancels."""
+  if not chosen.privacy_settings.claims or not chosen.folder.parent.exists():
+    return []
+  if chosen.privacy_settings.noise_source != 'seeded':
+    return []
+  others = secret.runs_that_share_noise(chosen.config, chosen.folder)
+  if not others:
+    return []
+  named = ', '.join(others[:3]) + (', ...' if len(others) > 3 else '')
+  return [
+    f'note      --seed={chosen.run.seed} is also that of {named}: the noise is the same, '
+    'and whoever has both models can take it out; --noise_source=system shares none'
+  ]
 
 
 def _train_phases(

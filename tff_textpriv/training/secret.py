@@ -9,6 +9,8 @@ just as they were, and whoever else reads it can subtract the noise.
 import os
 import pathlib
 import stat
+from collections.abc import Mapping
+from typing import Any
 
 from tff_textpriv import files
 from tff_textpriv.randomness import Stream
@@ -43,6 +45,20 @@ def stream(source: str, seed: int, folder: pathlib.Path) -> Stream:
       'spend twice for the same rounds; choose another --experiment_name'
     )
   return Stream.of_system()
+
+
+def runs_that_share_noise(config: Mapping[str, Any], folder: pathlib.Path) -> list[str]:
+  """Returns the runs beside a seeded one whose noise is the same, since their seed is."""
+
+  def noise(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(settings.get(name) for name in ('seed', 'noise_source'))
+
+  others = sorted(folder.parent.glob('*/config.json'))
+  return [
+    file.parent.name
+    for file in others
+    if file.parent != folder and noise(files.read_json(file)) == noise(config)
+  ]
 
 
 def keep(secret: Stream, folder: pathlib.Path) -> None:
