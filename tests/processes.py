@@ -3,6 +3,14 @@
 import time
 
 import psutil
+import pytest
+
+from tff_textpriv.runtime import isolation
+
+_OBSTACLE = isolation.obstacle()
+needs_isolation = pytest.mark.skipif(
+  _OBSTACLE is not None, reason=f'workers cannot be isolated here: {_OBSTACLE}'
+)
 
 
 def _runs(process: psutil.Process) -> bool:
