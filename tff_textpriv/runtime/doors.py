@@ -96,6 +96,8 @@ class OpenPort:
 
   def answers(self) -> bool:
     """Tells whether something accepts connections on the port."""
+    if self.port is None:
+      return False
     try:
       socket.create_connection(('localhost', self.port), timeout=1).close()
     except OSError:
