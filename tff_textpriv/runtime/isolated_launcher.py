@@ -9,7 +9,8 @@ one, the open file SOCKET, and passes their bytes to PORT. It begins to listen w
 program does, and the kernel kills it when the program ends.
 
 The program takes the launcher's place, with its process id, parent and death signal.
-Without arguments the launcher only tries whether a namespace can be made.
+Without arguments the launcher only tries whether a namespace can be made. Its exit code
+is `REFUSED` if the kernel does not allow it.
 
 Nothing of the package is imported: a worker starts in no time, and the few megabytes of
 this interpreter stay with it.
@@ -29,6 +30,8 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
+REFUSED = 3
+
 # Constants of Linux that Python 3.11 has no names for.
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str]) -> None:
   try:
     isolate()
   except OSError as error:
-    sys.exit(str(error))
+    print(error, file=sys.stderr)
+    sys.exit(REFUSED)
   if not arguments:
     return
   descriptor, port, *program = arguments

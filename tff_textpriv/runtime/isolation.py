@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tff_textpriv.runtime import doors
+from tff_textpriv.runtime import doors, isolated_launcher
 from tff_textpriv.settings import SettingsError
 
 # Isolate or warn; isolate or refuse; do not isolate.
@@ -27,9 +27,13 @@ _EXPOSURE = (
 
 
 def obstacle() -> str | None:
-  """Says what keeps workers from being isolated, and what helps; None if they can be."""
+  """Says what keeps workers from being isolated, and what helps; None if they can be.
+
+  Only the kernel's refusal is an obstacle. After an attempt that ended otherwise, say by
+  a signal, a run must not open its doors: it isolates its workers, or fails.
+  """
   attempt = subprocess.run(doors.ISOLATED, capture_output=True, text=True)
-  if not attempt.returncode:
+  if attempt.returncode != isolated_launcher.REFUSED:
     return None
   return (
     f'the kernel allows no network namespace ({attempt.stderr.strip()}); {_remedy()}'
