@@ -16,8 +16,10 @@ _EXIT_SECONDS = 20
 
 # Module and arguments of each contender.
 COMMANDS: dict[str, tuple[str, ...]] = {
-  'ours': ('ours', '1'),
-  'ours_2_workers': ('ours', '2'),
+  'ours': ('ours', '1', 'auto'),
+  'ours_2_workers': ('ours', '2', 'auto'),
+  # Its worker is open to the network: what keeping strangers out costs the others.
+  'ours_open': ('ours', '1', 'off'),
   'plain_fast': ('plain', 'fast'),
   'pfl_research': ('pfl_research',),
   'plain_keras': ('plain', 'keras'),

@@ -237,7 +237,7 @@ def _table(result: dict) -> str:
     for ratios in result['ratios'].values():
       ratio = ratios[name]
       line += (
-        f' {ratio["median"]:9.2f} ({ratio["lowest"]:5.2f}-{ratio["highest"]:5.2f})'
+        f' {ratio["median"]:9.3f} ({ratio["lowest"]:5.2f}-{ratio["highest"]:5.2f})'
       )
     line += f' {result["loss_after"][name]:11.5f} {result["difference_of_updates"][name]:11.1e}'
     lines.append(line)

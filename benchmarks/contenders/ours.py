@@ -1,6 +1,6 @@
 """Our round: NumPy batches, our process, our workers.
 
-python -m benchmarks.contenders.ours NUM_WORKERS LOG_FOLDER
+python -m benchmarks.contenders.ours NUM_WORKERS ISOLATE_WORKERS LOG_FOLDER
 """
 
 import pathlib
@@ -85,5 +85,10 @@ def build_process(
 
 
 if __name__ == '__main__':
-  with execution.execution(int(sys.argv[1]), log_dir=pathlib.Path(sys.argv[2])):
+  num_workers, isolate_workers, log_folder = sys.argv[1:]
+  with execution.execution(
+    int(num_workers),
+    isolate_workers=isolate_workers,
+    log_dir=pathlib.Path(log_folder),
+  ):
     server.serve(Ours())

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.runtime import connection, spread
+from tff_textpriv.runtime.doors import OpenPort
 from tff_textpriv.runtime.execution import execution
 from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
@@ -262,9 +263,12 @@ def test_an_error_inside_a_computation_says_what_went_wrong(tmp_path):
 
 
 def test_workers_of_other_machines_are_used_and_left_running(tmp_path):
-  workers = [WorkerProcess(tmp_path / f'{index}.log') for index in range(2)]
+  ports = [OpenPort(), OpenPort()]
+  workers = [
+    WorkerProcess(tmp_path / f'{index}.log', port) for index, port in enumerate(ports)
+  ]
   try:
-    addresses = [f'localhost:{worker.port}' for worker in workers]
+    addresses = [port.address for port in ports]
     with execution(workers=addresses, log_dir=tmp_path / 'none'):
       assert _total([1, 2, 3]) == 6
     assert [worker.exit_code for worker in workers] == [None, None]

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from tff_textpriv.runtime import worker_process
+from tff_textpriv.runtime.doors import OpenPort, PortInUseError, PrivateSocket
 from tff_textpriv.runtime.worker_process import (
   Limits,
-  PortInUseError,
   WorkerDiedError,
   WorkerProcess,
   share_cores,
@@ -25,21 +25,38 @@ from tff_textpriv.runtime.worker_process import (
 _PARENT = """
 import os, sys, threading, time
 from pathlib import Path
+from tff_textpriv.runtime import doors
 from tff_textpriv.runtime.worker_process import WorkerProcess
-worker = WorkerProcess(Path(sys.argv[1]))
+worker = WorkerProcess(Path(sys.argv[1]), getattr(doors, sys.argv[2])())
 print(worker.pid, flush=True)
 sys.stdin.readline()
 """
 
 
+@pytest.fixture(
+  params=[OpenPort, pytest.param(PrivateSocket, marks=processes.needs_isolation)]
+)
+def door(request):
+  """Each kind of door."""
+  door = request.param()
+  yield door
+  door.close()
+
+
 @pytest.fixture
-def parent(tmp_path):
+def parent(tmp_path, door):
   """Starts a Python process that starts a worker and then runs a given ending."""
   started = []
 
-  def start(ending: str) -> tuple[subprocess.Popen, psutil.Process]:
+  def start(ending: str) -> tuple[subprocess.Popen, list[psutil.Process]]:
     process = subprocess.Popen(
-      [sys.executable, '-c', _PARENT + ending, str(tmp_path / 'worker.log')],
+      [
+        sys.executable,
+        '-c',
+        _PARENT + ending,
+        str(tmp_path / 'worker.log'),
+        type(door).__name__,
+      ],
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       stderr=subprocess.DEVNULL,
@@ -47,9 +64,11 @@ def parent(tmp_path):
     )
     started.append(process)
     worker = psutil.Process(int(process.stdout.readline()))
-    started.append(worker)
     assert worker.name() == 'worker_binary'
-    return process, worker
+    children = worker.children()
+    assert len(children) == (1 if isinstance(door, PrivateSocket) else 0)
+    started.extend([worker, *children])
+    return process, [worker, *children]
 
   yield start
   for process in started:
@@ -72,19 +91,19 @@ def parent(tmp_path):
   ids=['end', 'exception', 'sys.exit', 'os._exit'],
 )
 def test_no_worker_survives_the_end_of_its_parent(parent, ending, code):
-  process, worker = parent(ending)
+  process, workers = parent(ending)
   process.stdin.write('\n')
   process.stdin.flush()
   assert process.wait(10) == code
-  assert processes.ends(worker)
+  assert all(map(processes.ends, workers))
 
 
 @pytest.mark.parametrize('sent', [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_survives_a_signal_that_ends_its_parent(parent, sent):
-  process, worker = parent('')
+  process, workers = parent('')
   process.send_signal(sent)
   assert process.wait(10) == -sent
-  assert processes.ends(worker)
+  assert all(map(processes.ends, workers))
 
 
 def test_a_process_without_the_death_signal_would_survive(parent):
@@ -106,29 +125,30 @@ def test_a_process_without_the_death_signal_would_survive(parent):
   orphan.kill()
 
 
-def test_a_worker_outlives_the_thread_that_asked_for_it(tmp_path):
+def test_a_worker_outlives_the_thread_that_asked_for_it(tmp_path, door):
   workers = []
   thread = threading.Thread(
-    target=lambda: workers.append(WorkerProcess(tmp_path / 'worker.log'))
+    target=lambda: workers.append(WorkerProcess(tmp_path / 'worker.log', door))
   )
   thread.start()
   thread.join()
   process = psutil.Process(workers[0].pid)
   assert not processes.ends(process, 0.5)
+  assert door.answers()
   workers[0].stop()
   assert not process.is_running()
 
 
-def test_a_worker_has_a_session_of_its_own_so_that_ctrl_c_misses_it(tmp_path):
-  worker = WorkerProcess(tmp_path / 'worker.log')
+def test_a_worker_has_a_session_of_its_own_so_that_ctrl_c_misses_it(tmp_path, door):
+  worker = WorkerProcess(tmp_path / 'worker.log', door)
   try:
     assert os.getsid(worker.pid) == worker.pid != os.getsid(0)
   finally:
     worker.stop()
 
 
-def test_stop_reaps_the_worker_and_can_be_repeated(tmp_path):
-  worker = WorkerProcess(tmp_path / 'worker.log')
+def test_stop_reaps_the_worker_and_can_be_repeated(tmp_path, door):
+  worker = WorkerProcess(tmp_path / 'worker.log', door)
   assert worker.exit_code is None
   worker.stop()
   worker.stop()
@@ -136,25 +156,25 @@ def test_stop_reaps_the_worker_and_can_be_repeated(tmp_path):
   assert not psutil.pid_exists(worker.pid)
 
 
-def test_the_log_is_private_and_appended_to(tmp_path):
+def test_the_log_is_private_and_appended_to(tmp_path, door):
   log_file = tmp_path / 'logs' / 'worker.log'
   log_file.parent.mkdir()
   log_file.write_text('before\n')
-  WorkerProcess(log_file).stop()
+  WorkerProcess(log_file, door).stop()
   assert stat.S_IMODE(log_file.stat().st_mode) == 0o600
   text = log_file.read_text()
   # What the worker says last may be lost when it is stopped at once.
   assert text.startswith('before\n') and len(text) > len('before\n')
 
 
-def test_the_worker_gets_its_settings(tmp_path):
+def test_the_worker_gets_its_settings(tmp_path, door):
   worker = WorkerProcess(
-    tmp_path / 'worker.log', limits=Limits(max_concurrent_clients=3, num_threads=2)
+    tmp_path / 'worker.log', door, Limits(max_concurrent_clients=3, num_threads=2)
   )
   try:
     process = psutil.Process(worker.pid)
     assert process.cmdline()[1:] == [
-      f'--port={worker.port}',
+      f'--port={door.port if isinstance(door, OpenPort) else 10000}',
       '--max_concurrent_computation_calls=3',
     ]
     assert process.environ()['TF_NUM_INTRAOP_THREADS'] == '2'
@@ -184,21 +204,34 @@ def test_clients_at_a_time_and_threads_share_the_cores(
 
 def test_a_port_in_use_is_refused(tmp_path):
   # A second worker would start all the same and share the first one's port.
-  worker = WorkerProcess(tmp_path / 'worker.log')
+  door = OpenPort()
+  worker = WorkerProcess(tmp_path / 'worker.log', door)
   try:
-    with pytest.raises(PortInUseError, match=f'port {worker.port} .* in use'):
-      WorkerProcess(tmp_path / 'other.log', worker.port)
+    with pytest.raises(PortInUseError, match=f'port {door.port} .* in use'):
+      WorkerProcess(tmp_path / 'other.log', OpenPort(door.port))
   finally:
     worker.stop()
 
 
 def test_the_port_of_a_stopped_worker_can_be_used_at_once(tmp_path):
-  first = WorkerProcess(tmp_path / 'worker.log')
-  with socket.create_connection(('localhost', first.port)):
+  door = OpenPort()
+  first = WorkerProcess(tmp_path / 'worker.log', door)
+  port = door.port
+  with socket.create_connection(('localhost', port)):
     first.stop()
-  second = WorkerProcess(tmp_path / 'worker.log', first.port)
+  WorkerProcess(tmp_path / 'worker.log', door).stop()
+  assert door.port == port
+
+
+def test_the_worker_in_place_of_another_is_reached_by_the_same_address(tmp_path, door):
+  first = WorkerProcess(tmp_path / 'worker.log', door)
+  address = door.address
+  first.stop()
+  # The kernel ends what stands beside a worker a moment after it.
+  assert processes.comes_true(lambda: not door.answers())
+  second = WorkerProcess(tmp_path / 'worker.log', door)
+  assert door.answers() and door.address == address
   second.stop()
-  assert second.port == first.port
 
 
 def _use_instead_of_tffs_worker(monkeypatch, tmp_path, code: str) -> None:
@@ -208,15 +241,17 @@ def _use_instead_of_tffs_worker(monkeypatch, tmp_path, code: str) -> None:
   monkeypatch.setattr(worker_process, 'worker_binary', lambda: program)
 
 
-def test_a_worker_that_crashes_at_once_is_reported_with_its_log(monkeypatch, tmp_path):
+def test_a_worker_that_crashes_at_once_is_reported_with_its_log(
+  monkeypatch, tmp_path, door
+):
   _use_instead_of_tffs_worker(
     monkeypatch, tmp_path, "import sys; sys.exit('no such instruction')"
   )
   with pytest.raises(WorkerDiedError, match='exit code 1(.|\n)*no such instruction'):
-    WorkerProcess(tmp_path / 'worker.log')
+    WorkerProcess(tmp_path / 'worker.log', door)
 
 
-def test_a_worker_that_ignores_the_polite_signal_is_killed(monkeypatch, tmp_path):
+def test_a_worker_that_ignores_the_polite_signal_is_killed(monkeypatch, tmp_path, door):
   _use_instead_of_tffs_worker(
     monkeypatch,
     tmp_path,
@@ -231,7 +266,7 @@ def test_a_worker_that_ignores_the_polite_signal_is_killed(monkeypatch, tmp_path
     """,
   )
   monkeypatch.setattr(worker_process, '_GRACE_SECONDS', 0.2)
-  worker = WorkerProcess(tmp_path / 'worker.log')
+  worker = WorkerProcess(tmp_path / 'worker.log', door)
   worker.stop()
   assert worker.exit_code == -signal.SIGKILL
 

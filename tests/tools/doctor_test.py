@@ -107,6 +107,15 @@ def test_a_worker_whose_parent_is_gone_is_named_but_not_killed(tmp_path):
       process.wait()
 
 
+def test_a_machine_whose_workers_cannot_be_isolated_is_warned_of():
+  assert doctor.check_isolation(None).status == 'ok'
+  check = doctor.check_isolation('the kernel says no; as root, run `sysctl`')
+  assert check.status == 'warning'
+  assert check.message.endswith(
+    'files as you: the kernel says no; as root, run `sysctl`'
+  )
+
+
 def test_the_engine_is_tried_out():
   checks = list(doctor.check_engine())
   assert [check.name for check in checks][-1] == 'TFF worker'

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tff_textpriv.runtime import doors, isolation
 from tff_textpriv.runtime.worker_process import (
   Limits,
   WorkerDiedError,
@@ -35,13 +36,14 @@ _EXIT_SECONDS = 2.0
 class LocalWorker:
   """A worker process of this machine and the connection to it."""
 
-  def __init__(self, log_file: Path, limits: Limits):
+  def __init__(self, log_file: Path, door: doors.Door, limits: Limits):
     from tff_textpriv.runtime.connection import Connection
 
     self._log_file = log_file
+    self._door = door
     self._limits = limits
-    self.process = WorkerProcess(log_file, None, limits)
-    self.connection = Connection(f'localhost:{self.process.port}', self._lost_error)
+    self.process = WorkerProcess(log_file, door, limits)
+    self.connection = Connection(door.address, self._lost_error)
 
   def wait_until_ready(self) -> None:
     """Waits for the process to answer; `WorkerDiedError` if it does not."""
@@ -51,16 +53,17 @@ class LocalWorker:
       raise self.process.died_error() from error
 
   def restart(self) -> None:
-    """Starts another process on the same port, after ending the one there."""
+    """Starts another process behind the same door, after ending the one there."""
     self.process.stop()
     self.connection.close_executors()
-    self.process = WorkerProcess(self._log_file, self.process.port, self._limits)
+    self.process = WorkerProcess(self._log_file, self._door, self._limits)
     self.wait_until_ready()
 
   def close(self) -> None:
     """Stops the process and closes the connection."""
     self.process.stop()
     self.connection.close()
+    self._door.close()
 
   def _lost_error(self) -> WorkerDiedError:
     self.process.wait(_EXIT_SECONDS)
@@ -130,6 +133,7 @@ def execution(
   workers: Sequence[str] = (),
   max_concurrent_clients: int = 0,
   *,
+  isolate_workers: str = 'auto',
   cohort_size: int | None = None,
   log_dir: Path,
   connect_seconds: float = CONNECT_SECONDS,
@@ -144,6 +148,8 @@ def execution(
     workers: `host:port` of workers on other machines, to be used instead.
     max_concurrent_clients: Clients that a local worker trains at a time; 0 for as
       many as the worker has cores to itself.
+    isolate_workers: Whether strangers are kept from local workers; one of
+      `isolation.POLICIES`.
     cohort_size: Clients in a round, if that is known: few of them get several cores
       each.
     log_dir: The folder for the local workers' logs.
@@ -153,11 +159,17 @@ def execution(
     The workers, to replace those that died.
 
   Raises:
-    SettingsError: If a worker on another machine does not answer.
+    SettingsError: If a worker on another machine does not answer, or if local ones must
+      be isolated and cannot be.
   """
   if workers and num_workers != 1:
     raise IncompatibleSettingsError(
       '--num_workers starts workers here and --workers uses others: give one of them'
+    )
+  if workers and isolate_workers == 'require':
+    raise IncompatibleSettingsError(
+      '--isolate_workers=require is for workers here and --workers uses others, which'
+      ' are open to whoever reaches them: give one of them'
     )
   import tensorflow_federated as tff
 
@@ -168,12 +180,13 @@ def execution(
       max_concurrent_clients,
       None if cohort_size is None else math.ceil(cohort_size / num_workers),
     )
+    make_door = None if workers else isolation.door_maker(isolate_workers)
     for index in range(len(workers) or num_workers):
       worker: LocalWorker | RemoteWorker
-      if workers:
+      if make_door is None:
         worker = RemoteWorker(workers[index], connect_seconds)
       else:
-        worker = LocalWorker(log_dir / f'worker_{index}.log', limits)
+        worker = LocalWorker(log_dir / f'worker_{index}.log', make_door(), limits)
       stack.callback(worker.close)
       started.append(worker)
     for worker in started:

@@ -5,18 +5,16 @@ once.
 """
 
 import atexit
-import contextlib
 import importlib.util
 import os
-import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tff_textpriv.runtime import bound_process, heaps
+from tff_textpriv.runtime import bound_process, doors, heaps
 
 _POLL_SECONDS = 0.02
 _START_SECONDS = 30.0
@@ -29,10 +27,6 @@ class WorkerDiedError(ValueError):
 
   Mostly the machine has too little memory, which is for the user to mend.
   """
-
-
-class PortInUseError(ValueError):
-  """Another program listens on the port that a worker was to use."""
 
 
 def worker_binary() -> Path:
@@ -91,43 +85,44 @@ class WorkerProcess:
   terminal reaches only this process, which then decides.
 
   The TFF worker always listens on all network interfaces and asks nobody for a
-  password.
+  password. Who can reach it depends on its door.
 
   Attributes:
-    port: The port the worker listens on.
     log_file: Where the worker's output goes; appended to, private to the user.
   """
 
   def __init__(
     self,
     log_file: Path,
-    port: int | None = None,
+    door: doors.Door,
     limits: Limits = NO_LIMITS,
   ):
     """Starts a worker and waits until it listens.
 
     Args:
       log_file: The file for its output; its folder is made if missing.
-      port: The port to listen on; a free one if None.
+      door: How it is reached.
       limits: How it uses the machine.
 
     Raises:
-      PortInUseError: If something listens on `port`.
+      PortInUseError: If something listens on the door's port.
       WorkerDiedError: If the worker ends before it listens.
     """
     self.log_file = log_file
-    with _reserved_port(port) as self.port:
+    with door.prepared() as entrance:
       self._process = self._start(
         [
+          *entrance.launcher,
           str(worker_binary()),
-          f'--port={self.port}',
+          f'--port={entrance.port}',
           f'--max_concurrent_computation_calls={limits.max_concurrent_clients or -1}',
         ],
         _environment(limits.num_threads),
+        entrance.descriptors,
       )
       atexit.register(self.stop)
       try:
-        self._wait_until_listening()
+        self._wait_until_listening(door)
       except BaseException:
         self.stop()
         raise
@@ -172,7 +167,10 @@ class WorkerProcess:
       return log.read().decode(errors='replace').strip()
 
   def _start(
-    self, command: list[str], environment: Mapping[str, str]
+    self,
+    command: list[str],
+    environment: Mapping[str, str],
+    descriptors: Sequence[int],
   ) -> subprocess.Popen:
     """Runs `command` from a thread that lives as long as the process does.
 
@@ -184,7 +182,7 @@ class WorkerProcess:
 
     def keep() -> None:
       try:
-        process = _spawn(command, environment, self.log_file)
+        process = _spawn(command, environment, descriptors, self.log_file)
       except BaseException as error:  # Raised again in the caller's thread.
         outcome.append(error)
         started.set()
@@ -200,16 +198,19 @@ class WorkerProcess:
       raise outcome[0]
     return outcome[0]
 
-  def _wait_until_listening(self) -> None:
+  def _wait_until_listening(self, door: doors.Door) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    while not _listens(self.port):
+    while not door.answers():
       if self.exit_code is not None or time.monotonic() > deadline:
         raise self.died_error()
       time.sleep(_POLL_SECONDS)
 
 
 def _spawn(
-  command: list[str], environment: Mapping[str, str], log_file: Path
+  command: list[str],
+  environment: Mapping[str, str],
+  descriptors: Sequence[int],
+  log_file: Path,
 ) -> subprocess.Popen:
   log_file.parent.mkdir(parents=True, exist_ok=True)
   log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -221,6 +222,7 @@ def _spawn(
       stdout=log,
       stderr=log,
       env=environment,
+      pass_fds=descriptors,
       start_new_session=True,
     )
   finally:
@@ -242,31 +244,3 @@ def _environment(num_threads: int) -> dict[str, str]:
   if num_threads:
     environment['TF_NUM_INTRAOP_THREADS'] = str(num_threads)
   return environment
-
-
-@contextlib.contextmanager
-def _reserved_port(port: int | None) -> Iterator[int]:
-  """Yields a port that no one listens on, kept from others during the start.
-
-  The worker binds its port with SO_REUSEPORT: two workers on one port would both
-  start and share the connections. So the port is checked without that option, and
-  then held with it until the worker has it.
-  """
-  try:
-    with socket.create_server(('', port or 0)) as probe:
-      free_port = probe.getsockname()[1]
-  except OSError as error:
-    raise PortInUseError(f'port {port} cannot be used: {error.strerror}') from error
-  with socket.socket() as holder:
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    holder.bind(('', free_port))
-    yield free_port
-
-
-def _listens(port: int) -> bool:
-  """Tells whether something accepts connections on a port of this machine."""
-  try:
-    socket.create_connection(('localhost', port), timeout=1).close()
-  except OSError:
-    return False
-  return True

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from tff_textpriv import flags
+from tff_textpriv.runtime import isolation
 from tff_textpriv.settings import Settings, setting
 
 DATA_VARIABLE = 'TFF_TEXTPRIV_DATA'
@@ -101,6 +102,7 @@ def run_checks(settings: DoctorSettings) -> Iterator[Check]:
   yield check_disk(shutil.disk_usage('.').free)
   yield from check_data(settings.data_dir, os.environ.get(DATA_VARIABLE))
   yield check_leftovers()
+  yield check_isolation(isolation.obstacle())
   yield from check_engine()
 
 
@@ -221,6 +223,18 @@ def _has_tensorflow(process: psutil.Process) -> bool:
   except psutil.AccessDenied:  # Someone else's program, such as init.
     return False
   return any(Path(each.path).name.startswith('libtensorflow') for each in libraries)
+
+
+def check_isolation(obstacle: str | None) -> Check:
+  """Says whether strangers can be kept from workers, given what prevents it."""
+  if obstacle is None:
+    return Check('worker isolation', 'ok', 'only a run itself reaches its workers')
+  return Check(
+    'worker isolation',
+    'warning',
+    f'while a run lasts, whoever reaches this machine can read and write files as you:'
+    f' {obstacle}',
+  )
 
 
 def check_engine() -> Iterator[Check]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from tff_textpriv import flags
+from tff_textpriv.runtime.doors import OpenPort, PortInUseError
 from tff_textpriv.runtime.worker_process import (
-  PortInUseError,
   WorkerDiedError,
   WorkerProcess,
   share_cores,
@@ -71,7 +71,7 @@ def _serve(settings: WorkerSettings) -> NoReturn:
   try:
     worker = WorkerProcess(
       Path(settings.log_file),
-      settings.port,
+      OpenPort(settings.port),
       share_cores(len(os.sched_getaffinity(0)), settings.max_concurrent_clients),
     )
   except PortInUseError as error:
@@ -80,8 +80,8 @@ def _serve(settings: WorkerSettings) -> NoReturn:
     ) from error
   try:
     print(
-      f'Serving on port {worker.port}, log in {settings.log_file}. Ctrl-C stops it.'
-      f' Use it with --workers={socket.gethostname()}:{worker.port}',
+      f'Serving on port {settings.port}, log in {settings.log_file}. Ctrl-C stops it.'
+      f' Use it with --workers={socket.gethostname()}:{settings.port}',
       flush=True,
     )
     worker.wait()

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.runtime import isolation
 from tff_textpriv.settings import setting
 
 
@@ -84,4 +85,11 @@ class MachineSettings(settings_lib.Settings):
     'Clients that a worker trains at the same time, which bounds its memory; 0 for as '
     'many as it has cores.',
     low=0,
+  )
+  isolate_workers: str = setting(
+    'auto',
+    'Workers on this machine in a network of their own, which only the run can reach: '
+    'where the kernel allows it, with a warning if not (auto), or not at all (off); '
+    'require refuses to run otherwise.',
+    choices=isolation.POLICIES,
   )

@@ -61,6 +61,7 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
       chosen.machine.num_workers,
       chosen.machine.workers,
       chosen.machine.max_concurrent_clients,
+      isolate_workers=chosen.machine.isolate_workers,
       cohort_size=all_phases[0].sampler.cohort_size,
       log_dir=folder.path,
     ) as runtime:
