@@ -1,5 +1,6 @@
 """Runs an experiment, from data to privacy card: one path for every kind of task."""
 
+import contextlib
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -57,20 +58,22 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
     for line in [*running.describe(all_phases), *_seed_notes(chosen)]:
       print(f'  {line}')
-    with execution.execution(
-      chosen.machine.num_workers,
-      chosen.machine.workers,
-      chosen.machine.max_concurrent_clients,
-      isolate_workers=chosen.machine.isolate_workers,
-      cohort_size=all_phases[0].sampler.cohort_size,
-      log_dir=folder.path,
-    ) as runtime:
-      end = _train_phases(
-        running, chosen, all_phases, folder, runtime, train or program.train
-      )
-    if end.outcome.ended == 'interrupted':
-      return reporting.interrupted(end.outcome)
-    _finish(running, chosen, end, folder.path)
+    # What devices keep is a part of the test: they are closed after it.
+    with contextlib.ExitStack() as devices:
+      with execution.execution(
+        chosen.machine.num_workers,
+        chosen.machine.workers,
+        chosen.machine.max_concurrent_clients,
+        isolate_workers=chosen.machine.isolate_workers,
+        cohort_size=all_phases[0].sampler.cohort_size,
+        log_dir=folder.path,
+      ) as runtime:
+        end = _train_phases(
+          running, chosen, all_phases, folder, runtime, train or program.train, devices
+        )
+      if end.outcome.ended == 'interrupted':
+        return reporting.interrupted(end.outcome)
+      _finish(running, chosen, end, folder.path)
     if chosen.machine.forget_secret:
       secret.forget(folder.path)
   return 0
@@ -99,16 +102,18 @@ def _train_phases(
   folder: output.OutputFolder,
   runtime: execution.Runtime,
   train: program.Trainer,
+  devices: contextlib.ExitStack,
 ) -> course.PhaseEnd:
-  """Trains phase after phase; a resumed run starts with the last one begun."""
+  """Trains phase after phase; a resumed run starts with the last one begun.
+
+  What devices keep stays open until `devices` is closed.
+  """
   end: course.PhaseEnd | None = None
   for phase in all_phases[_last_begun(all_phases, folder.path) :]:
     bench = running.make_bench(phase, end, folder.path)
-    try:
-      end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train)
-    finally:
-      if bench.devices is not None:
-        bench.devices.close()
+    if bench.devices is not None:
+      devices.callback(bench.devices.close)
+    end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train)
     if end.outcome.ended != 'finished':
       break
   assert end is not None  # There is at least one phase.
