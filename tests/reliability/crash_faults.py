@@ -66,6 +66,26 @@ def main_killed(case: Case) -> str:
   return 'killed' if code else _DONE
 
 
+def killed_before_release(case: Case) -> str:
+  """kill -9 of a run that has charged a round of which nothing is released yet."""
+  command = case.start()
+
+  def is_between() -> bool:
+    charged = disturbed_runs.rounds_charged(case.folder)
+    released = disturbed_runs.rounds_done(case.folder)
+    # What is released has been charged, at every moment.
+    assert charged >= released, (charged, released)
+    return charged > max(released, case.round_before)
+
+  if not command.wait_until(is_between):
+    return _ended(command, command.wait())
+  command.send(signal.SIGKILL)
+  assert command.wait() == -signal.SIGKILL, command.log
+  released = disturbed_runs.rounds_done(case.folder)
+  assert disturbed_runs.rounds_charged(case.folder) >= released
+  return 'killed'
+
+
 def worker_killed(case: Case) -> str:
   """kill -9 of a worker: it is replaced, and the run ends as if nothing had been."""
   command = case.start_and_reach_the_moment()
@@ -144,6 +164,7 @@ def other_version(case: Case) -> str:
 
 ALL: tuple[Fault, ...] = (
   main_killed,
+  killed_before_release,
   worker_killed,
   all_workers_killed,
   interrupted,

@@ -6,6 +6,7 @@ importing TFF takes longer than a whole run of the size that is used here.
 """
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import pathlib
@@ -121,6 +122,14 @@ def rounds_done(folder: pathlib.Path) -> int:
   """Returns the number of rounds that a run has written to its metrics."""
   try:
     return max(0, (folder / 'metrics.csv').read_bytes().count(b'\n') - 1)
+  except FileNotFoundError:
+    return 0
+
+
+def rounds_charged(folder: pathlib.Path) -> int:
+  """Returns the last round that a run's journal includes."""
+  try:
+    return json.loads((folder / 'ledger.json').read_text())['round']
   except FileNotFoundError:
     return 0
 
