@@ -14,6 +14,7 @@ import tensorflow as tf
 from tff_textpriv.models import (
   classifiers,
   encoder_checkpoints,
+  initializers,
   pretrained,
   sequence_classifiers,
   transformer_parts,
@@ -55,14 +56,12 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     def dense(rows: int, columns: int) -> list[np.ndarray]:
       return [drawn(rows, columns), np.zeros(columns, np.float32)]
 
-    def norm() -> list[np.ndarray]:
-      return [np.ones(width, np.float32), np.zeros(width, np.float32)]
-
+    norm = initializers.normalization
     if self.checkpoint is None:
-      body = [drawn(self.size.max_positions, width), *norm()]
+      body = [drawn(self.size.max_positions, width), *norm(width)]
       for _ in range(self.size.num_layers):
-        body += [*dense(width, 3 * width), *dense(width, width), *norm()]
-        body += [*dense(width, inner), *dense(inner, width), *norm()]
+        body += [*dense(width, 3 * width), *dense(width, width), *norm(width)]
+        body += [*dense(width, inner), *dense(inner, width), *norm(width)]
     else:
       tensors = pretrained.read_tensors(self.checkpoint)
       body = encoder_checkpoints.body(tensors, self.size)
@@ -165,8 +164,8 @@ def hidden_states(
   unseen = transformer_parts.MASKED * is_padding
   hidden = drop(normalize(embedded + next(weights)[: tf.shape(embedded)[1]]))
   for _ in range(size.num_layers):
-    heads = transformer_parts.split_heads(dense(hidden), size.num_heads)
-    mixed = transformer_parts.join_heads(transformer_parts.attend(*heads, unseen, drop))
-    hidden = normalize(hidden + drop(dense(mixed)))
+    queries, keys, values = transformer_parts.split_heads(dense(hidden), size.num_heads)
+    mixed = transformer_parts.attend(queries, keys, values, unseen, drop)
+    hidden = normalize(hidden + drop(dense(transformer_parts.join_heads(mixed))))
     hidden = normalize(hidden + drop(dense(tf.nn.gelu(dense(hidden)))))
   return hidden
