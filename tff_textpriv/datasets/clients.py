@@ -95,12 +95,6 @@ class ClientText(abc.ABC):
   def read(self, client_id: str) -> list[str]:
     """Reads the normalised, non-empty texts of one user, in a stable order.
 
-    Args:
-      client_id: One of `client_ids`.
-
-    Returns:
-      The user's texts.
-
     Raises:
       UnknownClientError: If there is no such user.
     """

@@ -63,6 +63,16 @@ def _training_client(
   return clients.training(model, settings)
 
 
+def gradient_client(
+  model: 'tff.learning.models.FunctionalModel', settings: Any
+) -> 'clients.Client':
+  """Returns a client that has a gradient to give, and does not train."""
+  from tff_textpriv.iterative_processes import clients
+
+  del settings  # They are all the server's.
+  return clients.GradientClient(model)
+
+
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
   """An algorithm, as the registry lists it.

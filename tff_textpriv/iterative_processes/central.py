@@ -10,7 +10,7 @@ from tff_textpriv.settings import setting
 if TYPE_CHECKING:
   import tensorflow_federated as tff
 
-  from tff_textpriv.iterative_processes import central_training, clients
+  from tff_textpriv.iterative_processes import central_training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,22 +66,12 @@ def build_central(
   return central_training.CentralProcess(model, optimizers.client_optimizer(settings))
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: CentralSettings
-) -> 'clients.Client':
-  """Describes a client, of which there is none: it would have a gradient to give."""
-  from tff_textpriv.iterative_processes import clients
-
-  del settings  # Nobody trains on a device.
-  return clients.GradientClient(model)
-
-
 ALGORITHM = algorithm.Algorithm(
   'central',
   'all data in one place, one pass over them per round',
   CentralSettings,
   build_central,
-  client,
+  algorithm.gradient_client,  # If there were any.
   privacy=AllInOnePlace,
   kinds=(algorithm.CLASSIFICATION,),
   gathers_data=True,

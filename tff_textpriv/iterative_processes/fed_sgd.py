@@ -9,8 +9,6 @@ from tff_textpriv.privacy.mechanism import Mechanism
 if TYPE_CHECKING:
   import tensorflow_federated as tff
 
-  from tff_textpriv.iterative_processes import clients
-
 
 @dataclasses.dataclass(frozen=True)
 class FedSgdSettings(common_settings.ServerSettings):
@@ -54,16 +52,10 @@ def build_fed_sgd(
   )
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: FedSgdSettings
-) -> 'clients.Client':
-  """Describes a client, which has a gradient to give and does not train."""
-  from tff_textpriv.iterative_processes import clients
-
-  del settings  # They are all the server's.
-  return clients.GradientClient(model)
-
-
 ALGORITHM = algorithm.Algorithm(
-  'fed_sgd', 'one gradient per client per round', FedSgdSettings, build_fed_sgd, client
+  'fed_sgd',
+  'one gradient per client per round',
+  FedSgdSettings,
+  build_fed_sgd,
+  algorithm.gradient_client,
 )

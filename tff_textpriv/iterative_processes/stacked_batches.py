@@ -50,9 +50,6 @@ class NextRound:
       state: The server state.
       cohort: What `next` takes: a client's data are lists of batches, in the
         structure of the process's type; the batches of a list have one shape.
-
-    Returns:
-      What `next` returns.
     """
     return self._next_round(state, [_stack(data, self._member_type) for data in cohort])
 
@@ -60,22 +57,13 @@ class NextRound:
 def _stacked_type(data_type: tff.Type) -> tff.Type:
   """Returns a type with tensors [batches, ...] for each sequence of batches."""
   if isinstance(data_type, tff.SequenceType):
-    return _with_leading_axis(data_type.element)
+    return _stacked_type(data_type.element)
+  if isinstance(data_type, tff.TensorType):
+    return tff.TensorType(data_type.dtype, [None, *data_type.shape])
   return tff.StructType(
     [
       (name, _stacked_type(part))
       for name, part in tff.structure.iter_elements(data_type)
-    ]
-  )
-
-
-def _with_leading_axis(element_type: tff.Type) -> tff.Type:
-  if isinstance(element_type, tff.TensorType):
-    return tff.TensorType(element_type.dtype, [None, *element_type.shape])
-  return tff.StructType(
-    [
-      (name, _with_leading_axis(part))
-      for name, part in tff.structure.iter_elements(element_type)
     ]
   )
 
