@@ -8,8 +8,6 @@ from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
 from tff_textpriv.settings import setting
 
 if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
   from tff_textpriv.iterative_processes import central_training
 
 
@@ -40,9 +38,7 @@ class AllInOnePlace(NoPrivacySettings):
 
 
 def build_central(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: CentralSettings,
-  mechanism: Mechanism,
+  model: algorithm.Model, settings: CentralSettings, mechanism: Mechanism
 ) -> 'central_training.CentralProcess':
   """Builds central training, the reference that federated methods are measured against.
 

@@ -1,13 +1,9 @@
 """Federated SGD: each client sends the mean gradient over its data."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +12,8 @@ class FedSgdSettings(common_settings.ServerSettings):
 
 
 def build_fed_sgd(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedSgdSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedSgdSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated SGD: one gradient per client per round.
 
     w <- w - server_step( sum_k n_k grad f_k(w) / sum_k n_k )
