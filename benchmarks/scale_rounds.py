@@ -15,7 +15,7 @@ from benchmarks.contenders import ours
 from tff_textpriv import randomness
 from tff_textpriv.datasets import batching, encoded, stackoverflow
 from tff_textpriv.iterative_processes import stacked_batches
-from tff_textpriv.models import lstm_lm
+from tff_textpriv.models import recurrent_lm
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.text import words
 
@@ -138,8 +138,8 @@ def from_population(
   return Rounds('population', sizes, num_clients, make_cohort, num_users)
 
 
-def _model(sizes: Sizes) -> lstm_lm.LstmLanguageModel:
-  return lstm_lm.LstmLanguageModel(*sizes, tied=False)
+def _model(sizes: Sizes) -> recurrent_lm.LstmLanguageModel:
+  return recurrent_lm.LstmLanguageModel(*sizes, tied=False)
 
 
 def _batches(posts: list[np.ndarray], rng: np.random.Generator) -> list[batching.Batch]:

@@ -105,13 +105,10 @@ class Result:
 
 
 def load(folder: str | pathlib.Path) -> Result:
-  """Reads the folder of a finished run.
+  """Reads what a finished run has left in its folder.
 
   Args:
     folder: The run's output folder, as in `runs/stackoverflow_fed_avg`.
-
-  Returns:
-    What the run has left.
 
   Raises:
     ResultsError: If the folder holds no run, or one that has not finished.

@@ -9,13 +9,13 @@ import tensorflow_federated as tff
 
 from benchmarks import cost_model, memory, scale, wire
 from benchmarks.contenders import ours
-from tff_textpriv.models import lstm_lm
+from tff_textpriv.models import recurrent_lm
 from tff_textpriv.runtime import spread
 
 
 @pytest.fixture(scope='module')
 def process():
-  model = lstm_lm.LstmLanguageModel(50, 8, 8, 1, tied=False)
+  model = recurrent_lm.LstmLanguageModel(50, 8, 8, 1, tied=False)
   weights = model.initial_weights(0)
   return model, ours.build_process(model, weights, cohort_size=3, private=True)
 

@@ -46,20 +46,20 @@ def test_other_content_has_another_fingerprint(other):
 
 def test_a_subset_knows_only_its_own_users():
   whole = _in_memory('ann', 'bob', 'cid')
-  part = clients.subset(whole, ['cid', 'ann'])
+  part = clients.Subset(whole, ['cid', 'ann'])
   assert part.client_ids == ['cid', 'ann']
   assert part.read('cid') == ['by cid']
   with pytest.raises(clients.UnknownClientError, match='bob'):
     part.read('bob')
   assert part.fingerprint not in (
     whole.fingerprint,
-    clients.subset(whole, ['cid']).fingerprint,
+    clients.Subset(whole, ['cid']).fingerprint,
   )
 
 
 def test_a_subset_cannot_have_users_that_the_whole_has_not():
   with pytest.raises(clients.UnknownClientError, match='eve'):
-    clients.subset(_in_memory('ann'), ['ann', 'eve'])
+    clients.Subset(_in_memory('ann'), ['ann', 'eve'])
 
 
 def test_disjoint_groups_pass_the_check():

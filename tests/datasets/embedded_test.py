@@ -11,7 +11,7 @@ import pytest
 
 from tff_textpriv.datasets import clients, embedded
 from tff_textpriv.text import subword
-from tff_textpriv.text.statistics import tokens_per_word, unigram_kl, word_counts
+from tff_textpriv.text.statistics import coverage, unigram_kl, word_counts
 
 _SEEDS = (0, 1, 2)
 _DIGEST_CODE = """
@@ -35,7 +35,7 @@ def _kl(real, other):
 
 
 def _tokens_per_word(training_lines, lines):
-  return tokens_per_word(subword.train(training_lines, 2_000), lines)
+  return coverage(subword.train(training_lines, 2_000), lines).tokens_per_word
 
 
 @pytest.mark.parametrize('seed', _SEEDS)

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from tff_textpriv.models import gru_lm, interface, lstm_lm, sampling, transformer_lm
+from tff_textpriv.models import interface, recurrent_lm, sampling, transformer_lm
 from tff_textpriv.text import tokenizers
 
 _EOS = tokenizers.EOS_ID
@@ -116,8 +116,8 @@ def _sharp(model, eagerness_to_end):
   return weights
 
 
-_LSTM = lstm_lm.LstmLanguageModel(_VOCAB, 4, 6, 2, tied=False)
-_GRU = gru_lm.GruLanguageModel(_VOCAB, 4, 6, 2, tied=False)
+_LSTM = recurrent_lm.LstmLanguageModel(_VOCAB, 4, 6, 2, tied=False)
+_GRU = recurrent_lm.GruLanguageModel(_VOCAB, 4, 6, 2, tied=False)
 _TRANSFORMER = transformer_lm.TransformerLanguageModel(_VOCAB, 4, 6, 2, 2, tied=True)
 
 

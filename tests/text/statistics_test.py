@@ -55,21 +55,21 @@ def test_a_divergence_from_nothing_is_refused():
 def test_a_word_tokenizer_has_one_token_a_word_and_misses_rare_words():
   tokenizer = words.train(_TEXTS, 4 + 3)  # the, a, cat
   texts = ['the cat saw the', 'a dog', '']
-  assert statistics.tokens_per_word(tokenizer, texts) == 1
-  assert statistics.oov_share(tokenizer, texts) == pytest.approx(2 / 6)
+  assert statistics.coverage(tokenizer, texts).tokens_per_word == 1
+  assert statistics.coverage(tokenizer, texts).oov_share == pytest.approx(2 / 6)
 
 
 def test_a_sub_word_tokenizer_needs_more_tokens_for_strange_words_but_misses_none():
   tokenizer = subword.train(['ab ab ab'] * 10, 265)
   texts = ['ab'] * 2_500
-  assert statistics.tokens_per_word(tokenizer, iter(texts)) == 1
+  assert statistics.coverage(tokenizer, iter(texts)).tokens_per_word == 1
   # A mark of a word start and three bytes.
-  assert statistics.tokens_per_word(tokenizer, ['日', 'ab']) == (4 + 1) / 2
-  assert statistics.oov_share(tokenizer, ['日', 'ab']) == 0
+  assert statistics.coverage(tokenizer, ['日', 'ab']).tokens_per_word == (4 + 1) / 2
+  assert statistics.coverage(tokenizer, ['日', 'ab']).oov_share == 0
 
 
 def test_figures_per_word_are_undefined_without_words():
   tokenizer = words.train(_TEXTS, 6)
   for texts in ([], ['', '']):
-    assert math.isnan(statistics.tokens_per_word(tokenizer, texts))
-    assert math.isnan(statistics.oov_share(tokenizer, texts))
+    assert math.isnan(statistics.coverage(tokenizer, texts).tokens_per_word)
+    assert math.isnan(statistics.coverage(tokenizer, texts).oov_share)

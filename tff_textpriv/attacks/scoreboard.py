@@ -45,16 +45,9 @@ class Result:
         one.score for one in self.outcomes if (one.attack, one.table) == (attack, table)
       ]
       average = scores.mean(all_scores)
+      what = (self.algorithm, attack, table, self.batch_size, len(all_scores))
       figures = (average.precision, average.recall, average.f1, average.private_recall)
-      values: tuple[str | int | float, ...] = (
-        self.algorithm,
-        attack,
-        table,
-        self.batch_size,
-        len(all_scores),
-        *figures,
-      )
-      rows.append(dict(zip(_COLUMNS, values, strict=True)))
+      rows.append(dict(zip(_COLUMNS, (*what, *figures), strict=True)))
     return rows
 
 

@@ -17,8 +17,6 @@ from tff_textpriv.audits import (
 )
 from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.privacy import count_mean_sketch
-from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.runtime import execution
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import program as program_lib
 from tff_textpriv.training import runner
@@ -86,18 +84,17 @@ class AuditedRun:
       )
     return found
 
-  def _train(
-    self,
-    program: program_lib.Program,
-    ledger: ledger_lib.Ledger,
-    folder: pathlib.Path,
-    runtime: execution.Runtime,
-  ) -> program_lib.Outcome:
-    """Trains with canaries, after those of the tokenizer have reported."""
+  def _train(self, program: program_lib.Program, *run: Any) -> program_lib.Outcome:
+    """Trains with canaries, after those of the tokenizer have reported.
+
+    Args:
+      program: What to train.
+      *run: What else `program.train` takes.
+    """
     source = getattr(self._chosen.task_settings, 'tokenizer_source', '')
     if source == 'heavy_hitters' and self._word_scores is None:
       self._word_scores = canary_words.scores(self._sketch(), self._canaries)
-    return self._audit.train(program, ledger, folder, runtime)
+    return self._audit.train(program, *run)
 
   def _sketch(self) -> count_mean_sketch.SketchParameters:
     return self._chosen.task_settings.sketch(self._chosen.stream)

@@ -20,7 +20,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import common_settings
+from tff_textpriv.iterative_processes import common_settings, stacked_batches
 
 # Sign of the canary's update, 0 for a user who is none; and the seed of its direction.
 _MARK_SPEC = tf.TensorSpec([3], tf.int32)
@@ -169,7 +169,10 @@ def canary_batches(batch_type: tff.Type, strength: Strength, mark: np.ndarray) -
     strength: Tells their number.
     mark: That of `Canaries.mark`.
   """
-  inputs, labels = (_ones(batch_type[i]) for i in range(2))
+  inputs, labels = stacked_batches.filled(
+    batch_type,
+    lambda part: np.ones([1 if n is None else n for n in part.shape], part.dtype),
+  )
   return [_marked(inputs['inputs'], mark, labels)] * strength.num_steps
 
 
@@ -246,14 +249,3 @@ def _along(weights: Sequence[tf.Tensor], direction_seed: tf.Tensor) -> tf.Tensor
 
 def _marked(inputs: Any, mark: np.ndarray, labels: Any) -> tuple[Any, Any]:
   return collections.OrderedDict(inputs=inputs, mark=mark), labels
-
-
-def _ones(type_spec: tff.Type) -> Any:
-  """Returns ones of a type, with one element where its shape leaves it open."""
-  if isinstance(type_spec, tff.TensorType):
-    shape = [1 if length is None else length for length in type_spec.shape]
-    return np.ones(shape, type_spec.dtype)
-  parts = [(name, _ones(part)) for name, part in tff.structure.iter_elements(type_spec)]
-  if all(name is None for name, _ in parts):
-    return tuple(part for _, part in parts)
-  return collections.OrderedDict(parts)

@@ -7,7 +7,7 @@ of the process that the run has. What a server makes of reports does not matter 
 import collections
 import dataclasses
 import math
-import pathlib
+from typing import Any
 
 import numpy as np
 import tqdm
@@ -17,7 +17,6 @@ from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.iterative_processes import contract, stacked_batches
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.runtime import execution
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import program as program_lib
 
@@ -52,14 +51,8 @@ class ReportAudit:
     self._num_guessed_bits = 0
     self._num_right_bits = 0
 
-  def train(
-    self,
-    program: program_lib.Program,
-    ledger: ledger_lib.Ledger,
-    folder: pathlib.Path,
-    runtime: execution.Runtime,
-  ) -> program_lib.Outcome:
-    """Collects the reports of canaries; nobody trains."""
+  def train(self, program: program_lib.Program, *run: Any) -> program_lib.Outcome:
+    """Collects the reports of canaries; nobody trains. See `AuditedRun`."""
     process = program.process
     self._mechanism = program.mechanism
     self._ledger = ledger_lib.Ledger.of(self._mechanism)
@@ -89,9 +82,7 @@ class ReportAudit:
           report = canaries_lib.released_update(state, output.state)
           self._see(index_of[name], report, mark)
           bar.update()
-    return program_lib.train(
-      dataclasses.replace(program, total_rounds=0), ledger, folder, runtime
-    )
+    return program_lib.train(dataclasses.replace(program, total_rounds=0), *run)
 
   def found(self, auditor: findings.Auditor) -> list[findings.Finding]:
     """Returns what the reports say of the guarantee of a user's, and of a bit."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from tff_textpriv.audits import audited_algorithm, canary_sampler, findings
 from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.iterative_processes import algorithm, contract, stacked_batches
 from tff_textpriv.privacy import ledger as ledger_lib
-from tff_textpriv.runtime import execution
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import program as program_lib
 from tff_textpriv.training import selection
@@ -58,21 +56,15 @@ class TrainingAudit:
     self._num_phases = 0
     self._num_rounds = 0
 
-  def train(
-    self,
-    program: program_lib.Program,
-    ledger: ledger_lib.Ledger,
-    folder: pathlib.Path,
-    runtime: execution.Runtime,
-  ) -> program_lib.Outcome:
-    """Trains a phase of the run; see `program.train`."""
+  def train(self, program: program_lib.Program, *run: Any) -> program_lib.Outcome:
+    """Trains a phase of the run; see `AuditedRun`."""
     members = np.arange(self._canaries.number)
     if self._has_halves:
       members = members[self._num_phases :: 2]
     phase = _AuditedPhase(
       self._chosen, program, self._canaries, members, self._replaces
     )
-    outcome = program_lib.train(phase.program(), ledger, folder, runtime)
+    outcome = program_lib.train(phase.program(), *run)
     num_rounds = outcome.rounds_done - program.rounds_before
     self._scores[members] += phase.scores
     self._num_phases += 1

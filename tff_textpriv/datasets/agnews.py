@@ -33,26 +33,24 @@ def load(path: str, seed: int) -> labelled.LabelledData:
 
 def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
   texts, labels = [], []
-  try:
-    with open(file, encoding='utf-8', newline='') as stream:
-      reader = csv.reader(stream)
-      try:
-        for row in reader:
-          if len(row) != 3:
-            raise ValueError(f'{len(row)} columns')
-          if row[0] not in ('1', '2', '3', '4'):
-            raise ValueError('the class is not from 1 to 4')
-          # A backslash stands for a line break.
-          texts.append(f'{row[1]} {row[2]}'.replace('\\', ' '))
-          labels.append(int(row[0]) - 1)
-      except (ValueError, csv.Error) as error:
-        raise clients.DataError.in_file(
-          file, f'{error}; {_EXPECTED}', line=reader.line_num
-        ) from error
-  except OSError as error:
-    raise clients.DataError.in_file(
-      file, f'cannot be read ({error.strerror}); {_EXPECTED}'
-    ) from error
+  with (
+    clients.reading(file, _EXPECTED),
+    open(file, encoding='utf-8', newline='') as stream,
+  ):
+    reader = csv.reader(stream)
+    try:
+      for row in reader:
+        if len(row) != 3:
+          raise ValueError(f'{len(row)} columns')
+        if row[0] not in ('1', '2', '3', '4'):
+          raise ValueError('the class is not from 1 to 4')
+        # A backslash stands for a line break.
+        texts.append(f'{row[1]} {row[2]}'.replace('\\', ' '))
+        labels.append(int(row[0]) - 1)
+    except (ValueError, csv.Error) as error:
+      raise clients.DataError.in_file(
+        file, f'{error}; {_EXPECTED}', line=reader.line_num
+      ) from error
   if len(texts) < least:
     raise clients.DataError.in_file(file, f'{len(texts)} examples; {_EXPECTED}')
   return labelled.Examples.of_texts(texts, labels)

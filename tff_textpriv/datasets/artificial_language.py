@@ -206,9 +206,6 @@ def _make_dialect(
     importance: [stem], in [0, 1); small numbers become frequent stems.
     stem_class: [stem], the class in which the stem is mostly used.
     stem_topic: [stem], the topic in which the stem is mostly used.
-
-  Returns:
-    The dialect.
   """
   ranks = np.argsort(np.argsort(np.where(is_member, importance, np.inf)))
   weights = np.where(is_member, 1 / (ranks + _ZIPF_OFFSET), 0.0)

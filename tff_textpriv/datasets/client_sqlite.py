@@ -65,7 +65,7 @@ class SqlClientText(clients.ClientText):
     self._client_ids = client_ids
     self._members = frozenset(client_ids)
     self._max_texts = max_texts
-    self._status = os.stat(path)
+    self._state = clients.file_state(path)
 
   @property
   def client_ids(self) -> Sequence[str]:
@@ -88,13 +88,10 @@ class SqlClientText(clients.ClientText):
   @functools.cached_property
   def fingerprint(self) -> str:
     """A hash of the file's place, size and time of change, and of what is read."""
-    file = (
-      os.path.realpath(self._path),
-      self._status.st_size,
-      self._status.st_mtime_ns,
-    )
     limit = () if self._max_texts is None else ('limit', self._max_texts)
-    return clients.short_hash([_VERSION, *file, self._split, *self._client_ids, *limit])
+    return clients.short_hash(
+      [_VERSION, *self._state, self._split, *self._client_ids, *limit]
+    )
 
   def _tokens(self, row: int, proto: bytes) -> str:
     """Extracts the feature `tokens` of one example."""

@@ -1,13 +1,14 @@
 """What a federated text data set is: users and their texts, read lazily."""
 
 import abc
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tff_textpriv.text.normalize import normalize
 
@@ -31,6 +32,23 @@ class DataError(ValueError):
     """
     place = os.fspath(path) if line is None else f'{os.fspath(path)}:{line}'
     return cls(f'{place}: {problem}')
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str], expected: str) -> Iterator[None]:
+  """Turns the error of a file that cannot be read, in the block, into a `DataError`."""
+  try:
+    yield
+  except OSError as error:
+    raise DataError.in_file(
+      path, f'cannot be read ({error.strerror}); {expected}'
+    ) from error
+
+
+def file_state(path: str) -> tuple[str, int, int]:
+  """Returns what changes when a file does: place, size and time of change."""
+  status = os.stat(path)
+  return os.path.realpath(path), status.st_size, status.st_mtime_ns
 
 
 def files_in(folder: str | os.PathLike[str], *patterns: str) -> list[pathlib.Path]:
@@ -76,12 +94,6 @@ class ClientText(abc.ABC):
   @abc.abstractmethod
   def read(self, client_id: str) -> list[str]:
     """Reads the normalised, non-empty texts of one user, in a stable order.
-
-    Args:
-      client_id: One of `client_ids`.
-
-    Returns:
-      The user's texts.
 
     Raises:
       UnknownClientError: If there is no such user.
@@ -161,10 +173,15 @@ class InMemoryClientText(ClientText):
     )
 
 
-class _Subset(ClientText):
-  """Some of the users of another data set."""
+class Subset(ClientText):
+  """Some of the users of another data set; their texts are read there, when asked for."""
 
   def __init__(self, whole: ClientText, ids: Sequence[str]):
+    """Takes the users to keep, in the order wanted.
+
+    Raises:
+      UnknownClientError: If one of `ids` is not in the data set.
+    """
     self._whole = whole
     self._ids = list(dict.fromkeys(ids))
     self._members = frozenset(ids)
@@ -174,32 +191,19 @@ class _Subset(ClientText):
 
   @property
   def client_ids(self) -> Sequence[str]:
+    """The users in the order in which they were given."""
     return self._ids
 
   def read(self, client_id: str) -> list[str]:
+    """See the base class."""
     if client_id not in self._members:
       raise UnknownClientError(client_id, len(self._ids))
     return self._whole.read(client_id)
 
   @functools.cached_property
   def fingerprint(self) -> str:
+    """A hash of the whole data set's fingerprint and of the users."""
     return short_hash(['subset', self._whole.fingerprint, *self._ids])
-
-
-def subset(client_text: ClientText, ids: Sequence[str]) -> ClientText:
-  """Restricts a data set to some of its users, without reading their texts.
-
-  Args:
-    client_text: The whole data set.
-    ids: The users to keep, in the order wanted.
-
-  Returns:
-    A view of `client_text` in which there are no other users.
-
-  Raises:
-    UnknownClientError: If one of `ids` is not in `client_text`.
-  """
-  return _Subset(client_text, ids)
 
 
 def normalized_texts(texts: Iterable[str]) -> list[str]:

@@ -284,8 +284,7 @@ def _state(path: str) -> tuple[Any, ...]:
   """Returns what changes when a file, or a file of a folder, does."""
   if os.path.isdir(path):
     return tuple(_state(str(file)) for file in user_records.text_files(path))
-  status = os.stat(path)
-  return os.path.realpath(path), status.st_size, status.st_mtime_ns
+  return clients.file_state(path)
 
 
 def _size(path: str) -> int:

@@ -132,13 +132,8 @@ def read_users(path: str) -> Iterator[User]:
   Raises:
     DataError: If the file cannot be read, is not complete JSON, or of another kind.
   """
-  try:
-    with open(path, 'rb') as file:
-      yield from _Shard(path, file).users()
-  except OSError as error:
-    raise clients.DataError.in_file(
-      path, f'cannot be read ({error.strerror}); {EXPECTED}'
-    ) from error
+  with clients.reading(path, EXPECTED), open(path, 'rb') as file:
+    yield from _Shard(path, file).users()
 
 
 class _Shard:

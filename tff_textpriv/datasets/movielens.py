@@ -205,15 +205,10 @@ def _read_rows(
 
 def _lines(file: pathlib.Path, expected: str) -> Iterator[tuple[int, bytes]]:
   """Yields the lines of a file that are not blank, with their numbers."""
-  try:
-    with open(file, 'rb') as stream:
-      for number, line in enumerate(stream, start=1):
-        if line.strip():
-          yield number, line.rstrip(b'\r\n')
-  except OSError as error:
-    raise clients.DataError.in_file(
-      file, f'cannot be read ({error.strerror}); {expected}'
-    ) from error
+  with clients.reading(file, expected), open(file, 'rb') as stream:
+    for number, line in enumerate(stream, start=1):
+      if line.strip():
+        yield number, line.rstrip(b'\r\n')
 
 
 def _read_keywords(file: pathlib.Path, movies: Sequence[_Movie]) -> list[str]:

@@ -115,15 +115,16 @@ def read_labelled(
     user: group for group in _GROUPS for user in getattr(data, group).client_ids
   }
   number_of = {user: number for number, user in enumerate(group_of)}
-  found = {group: _Found() for group in _GROUPS}
+  found: dict[str, list[tuple[str, str, int]]] = {group: [] for group in _GROUPS}
   seen: collections.Counter[str] = collections.Counter()
-  for example in client_sqlite.scan(path):
-    user = example.client_id
+  for row in client_sqlite.scan(path):
+    user = row.client_id
     seen[user] += 1
     if max_texts is None or seen[user] <= max_texts:
-      values = client_sqlite.features(example.proto)
-      found[group_of[user]].add(values['tokens'], values['label'], number_of[user])
-  classes = _in_order({label for group in found.values() for label in group.labels})
+      values = client_sqlite.features(row.proto)
+      example = values['tokens'], values['label'], number_of[user]
+      found[group_of[user]].append(example)
+  classes = _in_order({label for group in found.values() for _, label, _ in group})
   if not 2 <= len(classes) <= _MAX_CLASSES:
     raise clients.DataError(
       f'data set {data.name}: --label_column has {len(classes):,} different values; a '
@@ -133,9 +134,10 @@ def read_labelled(
   examples = {
     name: dataclasses.replace(
       labelled.Examples.of_texts(
-        group.texts, [number_of_class[label] for label in group.labels]
+        [text for text, _, _ in group],
+        [number_of_class[label] for _, label, _ in group],
       ),
-      users=np.array(group.users),
+      users=np.array([user for _, _, user in group]),
     )
     for name, group in found.items()
   }
@@ -145,20 +147,6 @@ def read_labelled(
 def data_set_name(path: str) -> str:
   """Returns what to call the data of a path in reports."""
   return os.path.basename(os.path.normpath(path))
-
-
-@dataclasses.dataclass
-class _Found:
-  """Labelled texts of one group, as they are found."""
-
-  texts: list[str] = dataclasses.field(default_factory=list)
-  labels: list[str] = dataclasses.field(default_factory=list)
-  users: list[int] = dataclasses.field(default_factory=list)
-
-  def add(self, text: str, label: str, user: int) -> None:
-    self.texts.append(text)
-    self.labels.append(label)
-    self.users.append(user)
 
 
 def _in_order(classes: Iterable[str]) -> list[str]:

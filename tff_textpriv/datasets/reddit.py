@@ -88,7 +88,7 @@ def load(path: str, seed: int) -> clients.FederatedText:
     groups = _keep_split(users, held_out, seed)
   else:
     groups = splits.deal_users(users, seed)
-  train, validation, test = (clients.subset(comments, group) for group in groups)
+  train, validation, test = (clients.Subset(comments, group) for group in groups)
   return clients.FederatedText('reddit', train, validation, test)
 
 
@@ -105,7 +105,7 @@ class IndexedComments(clients.ClientText):
       DataError: If a file cannot be used.
     """
     self._paths = list(paths)
-    self._states = [_state(path) for path in paths]
+    self._states = [clients.file_state(path) for path in paths]
     # For each user: number of the file, start, end; number of the file, ...
     self._places: dict[str, array.array[int]] = {}
     total = sum(size for _, size, _ in self._states)
@@ -142,7 +142,7 @@ class IndexedComments(clients.ClientText):
     triples = zip(places, places, places, strict=True)
     for number, group in itertools.groupby(triples, lambda triple: triple[0]):
       path = self._paths[number]
-      if _state(path) != self._states[number]:
+      if clients.file_state(path) != self._states[number]:
         raise clients.DataError.in_file(
           path, 'the file has changed since it was opened'
         )
@@ -209,9 +209,3 @@ def _format(path: str) -> _Format:
       path, f'the ending {ending!r} names no known format; {_EXPECTED}'
     )
   return _FORMATS[ending]
-
-
-def _state(path: str) -> tuple[str, int, int]:
-  """Returns what changes when a file does: place, size and time of change."""
-  status = os.stat(path)
-  return os.path.realpath(path), status.st_size, status.st_mtime_ns

@@ -123,15 +123,10 @@ def decoded_lines(path: str, expected: str) -> Iterator[Line]:
       how to convert the file.
   """
   end = 0
-  try:
-    with open(path, 'rb') as file:
-      for number, raw in enumerate(file, start=1):
-        end += len(raw)
-        yield Line(number, end, decode(path, number, raw, expected))
-  except OSError as error:
-    raise clients.DataError.in_file(
-      path, f'cannot be read ({error.strerror}); {expected}'
-    ) from error
+  with clients.reading(path, expected), open(path, 'rb') as file:
+    for number, raw in enumerate(file, start=1):
+      end += len(raw)
+      yield Line(number, end, decode(path, number, raw, expected))
 
 
 def decode(path: str, number: int, raw: bytes, expected: str) -> str:

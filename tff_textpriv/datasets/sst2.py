@@ -38,13 +38,8 @@ def load(path: str, seed: int) -> labelled.LabelledData:
 
 def _is_unlabelled(file: pathlib.Path) -> bool:
   """Tells whether a file is GLUE's own test file, of numbered sentences."""
-  try:
-    with open(file, 'rb') as stream:
-      return stream.readline().startswith(b'index\t')
-  except OSError as error:
-    raise clients.DataError.in_file(
-      file, f'cannot be read ({error.strerror}); {_EXPECTED}'
-    ) from error
+  with clients.reading(file, _EXPECTED), open(file, 'rb') as stream:
+    return stream.readline().startswith(b'index\t')
 
 
 def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:

@@ -20,15 +20,12 @@ _FILE_NAME = 'stackoverflow.sqlite'
 
 
 def load(path: str) -> clients.FederatedText:
-  """Opens a data set in TFF's SQLite layout.
+  """Opens a file in TFF's SQLite layout.
 
   In TFF's StackOverflow the held-out users are people of their own, but the test
   split holds later posts of users who are mostly in the train split, too. Here
   evaluation is on users who never took part in training, so train users are
   left out of both, and held-out users out of the test users.
-
-  Args:
-    path: The SQLite file.
 
   Returns:
     The splits train, heldout and test as train, validation and test users,

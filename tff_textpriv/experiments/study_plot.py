@@ -14,20 +14,20 @@ def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> bytes:
   """Draws means over seeds; returns a PNG file."""
   metric = metrics.find(study.plot.metric)
   figure, axes = plots.blank(7, 4.2)
-  {'rounds': _rounds, 'lines': _lines, 'bars': _bars}[study.plot.kind](
-    axes, study.plot, metric, rows
-  )
+  if study.plot.kind == 'rounds':
+    _rounds(axes, metric, rows)
+  elif study.plot.kind == 'lines':
+    _lines(axes, metric, rows)
+    axes.set(xlabel=study.plot.x_label, xscale=study.plot.x_scale)
+  else:
+    _bars(axes, metric, rows)
   axes.set_title(study.title)
   return plots.png(figure)
 
 
 def _rounds(
-  axes: Any,
-  plot: study_lib.Plot,
-  metric: metrics.Metric,
-  rows: Sequence[study_tables.Row],
+  axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]
 ) -> None:
-  del plot  # Rounds are their own axis.
   for row in rows:
     axes.plot(*_mean_curve(row, metric.validation), marker='.', label=row.arm.label)
   axes.set(xlabel='round', ylabel=f'validation {metric.label}')
@@ -47,12 +47,7 @@ def _mean_curve(row: study_tables.Row, column: str) -> tuple[list[int], list[flo
   ]
 
 
-def _lines(
-  axes: Any,
-  plot: study_lib.Plot,
-  metric: metrics.Metric,
-  rows: Sequence[study_tables.Row],
-) -> None:
+def _lines(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) -> None:
   placed = [row for row in rows if row.arm.x is not None]
   for curve in dict.fromkeys(row.arm.curve for row in placed):
     points = [(r.arm.x, _mean(r, metric)) for r in placed if r.arm.curve == curve]
@@ -60,17 +55,11 @@ def _lines(
   for row in rows:
     if row.arm.x is None:
       axes.axhline(_mean(row, metric), color='gray', ls='--', label=row.arm.label)
-  axes.set(xlabel=plot.x_label, ylabel=_label(metric), xscale=plot.x_scale)
+  axes.set(ylabel=_label(metric))
   axes.legend()
 
 
-def _bars(
-  axes: Any,
-  plot: study_lib.Plot,
-  metric: metrics.Metric,
-  rows: Sequence[study_tables.Row],
-) -> None:
-  del plot  # Bars have no axis of their own.
+def _bars(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) -> None:
   shown = [row for row in rows if not math.isnan(_mean(row, metric))]
   bars = axes.barh(
     [row.arm.label for row in shown], [_mean(row, metric) for row in shown]

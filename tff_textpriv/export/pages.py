@@ -52,32 +52,30 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
 
 def example(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str:
   """Writes Python that loads an export and uses it: two lines."""
-  if format_name == 'saved_model':
-    call = "suggest(tf.constant(['how do i']))"
-    if isinstance(run.usage, usage_lib.ClassifierUsage):
-      width = run.usage.dense_width
-      dense = f', tf.zeros([1, {width}])' if width else ''
-      call = f"classify(tf.constant(['a text']){dense})"
-    lines = [
+  call = "suggest(tf.constant(['how do i']))"
+  if isinstance(run.usage, usage_lib.ClassifierUsage):
+    width = run.usage.dense_width
+    dense = f', tf.zeros([1, {width}])' if width else ''
+    call = f"classify(tf.constant(['a text']){dense})"
+  lines = {
+    'saved_model': [
       f"import tensorflow as tf, tensorflow_text; model = tf.saved_model.load('{output}')",
       f'print(model.{call})',
-    ]
-  elif format_name == 'keras':
-    lines = [
+    ],
+    'keras': [
       'import tensorflow as tf',
       f"model = tf.keras.models.load_model('{output}/{run_folder.MODEL}', compile=False)",
-    ]
-  elif format_name == 'tflite':
-    lines = [
+    ],
+    'tflite': [
       'import tensorflow as tf',
       f"model = tf.lite.Interpreter('{output}/model.tflite').get_signature_runner()",
-    ]
-  else:
-    lines = [
+    ],
+    'hf': [
       'from transformers import pipeline',
       f"print(pipeline('text-classification', '{output}')('a text'))",
-    ]
-  return '\n'.join(lines)
+    ],
+  }
+  return '\n'.join(lines[format_name])
 
 
 def _answer(run: runs.FinishedRun, format_name: str) -> str:

@@ -7,7 +7,7 @@ mistyped flag are answered at once.
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tff_textpriv.privacy.mechanism import MechanismSettings, NoPrivacySettings
 
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
   from tff_textpriv.iterative_processes import clients
   from tff_textpriv.privacy.mechanism import Mechanism
+
+  Model: TypeAlias = tff.learning.models.FunctionalModel
+  Process: TypeAlias = tff.learning.templates.LearningProcess
+  Client: TypeAlias = clients.Client
+else:
+  # What `help` shows of a builder; TFF itself is imported when one is called.
+  Model = 'tff.learning.models.FunctionalModel'
+  Process = 'tff.learning.templates.LearningProcess'
+  Client = 'clients.Client'
 
 LANGUAGE_MODEL = 'language_model'
 CLASSIFICATION = 'classification'
@@ -54,13 +63,19 @@ class Leg(NamedTuple):
   continues: bool = False
 
 
-def _training_client(
-  model: 'tff.learning.models.FunctionalModel', settings: Any
-) -> 'clients.Client':
+def _training_client(model: Model, settings: Any) -> Client:
   """Returns a client that trains the whole model, and keeps nothing."""
   from tff_textpriv.iterative_processes import clients
 
   return clients.training(model, settings)
+
+
+def gradient_client(model: Model, settings: Any) -> Client:
+  """Returns a client that has a gradient to give, and does not train."""
+  from tff_textpriv.iterative_processes import clients
+
+  del settings  # They are all the server's.
+  return clients.GradientClient(model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +102,8 @@ class Algorithm:
   name: str
   summary: str
   settings: type[Any]
-  build: 'Callable[[tff.learning.models.FunctionalModel, Any, Mechanism], Any]'
-  client: 'Callable[[tff.learning.models.FunctionalModel, Any], clients.Client]' = (
-    _training_client
-  )
+  build: 'Callable[[Model, Any, Mechanism], Any]'
+  client: 'Callable[[Model, Any], Client]' = _training_client
   privacy: type[MechanismSettings] = NoPrivacySettings
   kinds: tuple[str, ...] = KINDS
   keeps: Keeps = Keeps.NOTHING

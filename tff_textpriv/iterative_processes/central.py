@@ -8,9 +8,7 @@ from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
 from tff_textpriv.settings import setting
 
 if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import central_training, clients
+  from tff_textpriv.iterative_processes import central_training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +38,7 @@ class AllInOnePlace(NoPrivacySettings):
 
 
 def build_central(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: CentralSettings,
-  mechanism: Mechanism,
+  model: algorithm.Model, settings: CentralSettings, mechanism: Mechanism
 ) -> 'central_training.CentralProcess':
   """Builds central training, the reference that federated methods are measured against.
 
@@ -66,22 +62,12 @@ def build_central(
   return central_training.CentralProcess(model, optimizers.client_optimizer(settings))
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: CentralSettings
-) -> 'clients.Client':
-  """Describes a client, of which there is none: it would have a gradient to give."""
-  from tff_textpriv.iterative_processes import clients
-
-  del settings  # Nobody trains on a device.
-  return clients.GradientClient(model)
-
-
 ALGORITHM = algorithm.Algorithm(
   'central',
   'all data in one place, one pass over them per round',
   CentralSettings,
   build_central,
-  client,
+  algorithm.gradient_client,  # If there were any.
   privacy=AllInOnePlace,
   kinds=(algorithm.CLASSIFICATION,),
   gathers_data=True,

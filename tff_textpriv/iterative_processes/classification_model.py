@@ -24,9 +24,6 @@ def from_classifier(
   Args:
     model: The classifier.
     initial_weights: Where training starts; trainable, in the model's order.
-
-  Returns:
-    The functional model.
   """
 
   @tf.function(autograph=False)

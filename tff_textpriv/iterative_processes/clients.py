@@ -63,11 +63,7 @@ class Client:
     return len(self.trainer.local_specs)
 
   def first_state(self, local: Sequence[np.ndarray]) -> bytes:
-    """Returns what a device that has not trained yet keeps.
-
-    Args:
-      local: Its local weights.
-    """
+    """Returns what a device with these local weights keeps before it has trained."""
     state: list[Any] = [tuple(local), self.trainer.initial_optimizer(local)]
     if self._own_share:
       zeros = tuple(tf.zeros(spec.shape) for spec in self.trainer.shared_specs)

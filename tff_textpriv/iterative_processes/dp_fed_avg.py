@@ -1,14 +1,10 @@
 """DP-FedAvg: unweighted federated averaging with a private mean."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy import central_settings
 from tff_textpriv.privacy.mechanism import Mechanism
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +13,8 @@ class DpFedAvgSettings(common_settings.LocalTrainingSettings):
 
 
 def build_dp_fed_avg(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: DpFedAvgSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: DpFedAvgSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated averaging under user-level differential privacy.
 
   The mean of the clients' updates v_k = w - w_k is the mechanism's: with the central

@@ -1,15 +1,12 @@
 """Attentive aggregation: clients train and randomize, the server attends to them."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy import central_settings, local_gaussian
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,10 +51,8 @@ class FedAttSettings(
 
 
 def build_fed_att(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedAttSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedAttSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds attentive aggregation.
 
   With v_k = w - w_k, d_k = |v_k|^2 and attention a = softmax(w . w_k / sqrt(n)) over the

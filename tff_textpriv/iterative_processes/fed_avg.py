@@ -1,13 +1,9 @@
 """Federated averaging: clients train, the server averages what they learnt."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +12,8 @@ class FedAvgSettings(common_settings.ScheduleSettings, common_settings.MeanSetti
 
 
 def build_fed_avg(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedAvgSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedAvgSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated averaging.
 
   Client k starts from the server's weights w, trains on its n_k examples and sends

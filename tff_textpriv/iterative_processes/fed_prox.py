@@ -1,16 +1,10 @@
 """FedProx: federated averaging whose clients are pulled towards the server model."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, fed_avg
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +17,8 @@ class FedProxSettings(fed_avg.FedAvgSettings):
 
 
 def build_fed_prox(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedProxSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedProxSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds FedProx: each client minimizes its loss f_k with a pull to the server.
 
     min_u  f_k(u) + (mu / 2) |u - w|^2
@@ -52,9 +44,7 @@ def build_fed_prox(
   return averaging.build(model, settings, mechanism, proximal.optimizer(settings))
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: FedProxSettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: FedProxSettings) -> algorithm.Client:
   """Describes a client; see `Algorithm.client`."""
   from tff_textpriv.iterative_processes import clients, proximal
 

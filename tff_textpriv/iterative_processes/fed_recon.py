@@ -1,16 +1,10 @@
 """FedRecon: the embeddings of private tokens are reconstructed on the device."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +22,8 @@ class FedReconSettings(
 
 
 def build_fed_recon(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedReconSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedReconSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated reconstruction, by TFF's own builder.
 
   In each round a user makes the embeddings of private tokens, the model's first weight,
@@ -74,9 +66,7 @@ def build_fed_recon(
   )
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: FedReconSettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: FedReconSettings) -> algorithm.Client:
   """Describes what a user does in a round."""
   from tff_textpriv.iterative_processes import clients, local_training, optimizers
 

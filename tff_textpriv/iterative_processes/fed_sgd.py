@@ -1,15 +1,9 @@
 """Federated SGD: each client sends the mean gradient over its data."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +12,8 @@ class FedSgdSettings(common_settings.ServerSettings):
 
 
 def build_fed_sgd(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedSgdSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedSgdSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated SGD: one gradient per client per round.
 
     w <- w - server_step( sum_k n_k grad f_k(w) / sum_k n_k )
@@ -54,16 +46,10 @@ def build_fed_sgd(
   )
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: FedSgdSettings
-) -> 'clients.Client':
-  """Describes a client, which has a gradient to give and does not train."""
-  from tff_textpriv.iterative_processes import clients
-
-  del settings  # They are all the server's.
-  return clients.GradientClient(model)
-
-
 ALGORITHM = algorithm.Algorithm(
-  'fed_sgd', 'one gradient per client per round', FedSgdSettings, build_fed_sgd, client
+  'fed_sgd',
+  'one gradient per client per round',
+  FedSgdSettings,
+  build_fed_sgd,
+  algorithm.gradient_client,
 )

@@ -1,16 +1,10 @@
 """Private vocabularies: each user's vocabulary and embedding table stay on the device."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,10 +25,8 @@ class FedeVocabSettings(common_settings.PersonalSettings):
 
 
 def build_fede_vocab(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: FedeVocabSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: FedeVocabSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds training with private vocabularies.
 
   A user k assembles its own table E_k and the received model w; adapts the table for one
@@ -62,9 +54,7 @@ def build_fede_vocab(
   return partially_local.build(model, client(model, settings), settings, mechanism)
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: FedeVocabSettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: FedeVocabSettings) -> algorithm.Client:
   """Describes a client: the first weight, the table, is its own."""
   from tff_textpriv.iterative_processes import clients, local_training, optimizers
 

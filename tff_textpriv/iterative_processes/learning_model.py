@@ -25,9 +25,6 @@ def from_language_model(
   Args:
     model: The language model.
     initial_weights: Where training starts; trainable, in the model's order.
-
-  Returns:
-    The functional model.
   """
 
   # Converting our own functions by autograph takes longer than tracing them.

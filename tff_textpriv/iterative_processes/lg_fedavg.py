@@ -1,16 +1,10 @@
 """LG-FedAvg: representations stay on the device, the layers above are averaged."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 # The output layer of every model: a kernel and a bias.
 _NUM_OUTPUT_WEIGHTS = 2
@@ -36,10 +30,8 @@ class LgFedAvgSettings(common_settings.PersonalSettings):
 
 
 def build_lg_fedavg(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: LgFedAvgSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: LgFedAvgSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds LG-FedAvg.
 
   The model's first weights are a user's own; the others, w, are averaged. A user may take
@@ -67,9 +59,7 @@ def build_lg_fedavg(
   return partially_local.build(model, client(model, settings), settings, mechanism)
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: LgFedAvgSettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: LgFedAvgSettings) -> algorithm.Client:
   """Describes a client: the table and perhaps the layers above it are its own."""
   from tff_textpriv.iterative_processes import clients, local_training, optimizers
 

@@ -1,15 +1,9 @@
 """Every user for itself: the whole model stays on the device, and nothing is sent."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +19,8 @@ class NothingIsSent(NoPrivacySettings):
 
 
 def build_local_only(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: LocalOnlySettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: LocalOnlySettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds training without a federation: what says what a federation is worth.
 
   Each user k minimizes its own loss f_k(w_k) round after round; the process has no shared
@@ -54,9 +46,7 @@ def build_local_only(
   return partially_local.build(model, client(model, settings), settings, mechanism)
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: LocalOnlySettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: LocalOnlySettings) -> algorithm.Client:
   """Describes a client: all weights are its own."""
   from tff_textpriv.iterative_processes import clients, local_training, optimizers
 

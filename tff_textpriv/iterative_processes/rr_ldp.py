@@ -1,15 +1,11 @@
 """Federated averaging of one randomized bit per coordinate."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy import randomized_bits
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +25,8 @@ class RrLdpSettings(common_settings.FullStepSettings, common_settings.MeanSettin
 
 
 def build_rr_ldp(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: RrLdpSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: RrLdpSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds federated averaging of randomized bits (local differential privacy).
 
   Each coordinate x of a client's update is clipped to [-q, q] and becomes a bit that is 1

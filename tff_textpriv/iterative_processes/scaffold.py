@@ -1,16 +1,10 @@
 """SCAFFOLD: clients correct the direction in which their own data pull them."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
-
-if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.iterative_processes import clients
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +32,8 @@ class ScaffoldSettings(
 
 
 def build_scaffold(
-  model: 'tff.learning.models.FunctionalModel',
-  settings: ScaffoldSettings,
-  mechanism: Mechanism,
-) -> 'tff.learning.templates.LearningProcess':
+  model: algorithm.Model, settings: ScaffoldSettings, mechanism: Mechanism
+) -> algorithm.Process:
   """Builds SCAFFOLD, with control variates by its option II.
 
   The server has weights x and a variate c, a device the variate c_i. A client makes K
@@ -77,9 +69,7 @@ def build_scaffold(
   return control_variates.build(model, client(model, settings), settings, mechanism)
 
 
-def client(
-  model: 'tff.learning.models.FunctionalModel', settings: ScaffoldSettings
-) -> 'clients.Client':
+def client(model: algorithm.Model, settings: ScaffoldSettings) -> algorithm.Client:
   """Describes a client, which keeps its variate."""
   from tff_textpriv.iterative_processes import control_variates
 

@@ -8,7 +8,7 @@ marked as needing none of tf.data's optimizations, which take longer than readin
 """
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,6 @@ class NextRound:
       state: The server state.
       cohort: What `next` takes: a client's data are lists of batches, in the
         structure of the process's type; the batches of a list have one shape.
-
-    Returns:
-      What `next` returns.
     """
     return self._next_round(state, [_stack(data, self._member_type) for data in cohort])
 
@@ -60,7 +57,9 @@ class NextRound:
 def _stacked_type(data_type: tff.Type) -> tff.Type:
   """Returns a type with tensors [batches, ...] for each sequence of batches."""
   if isinstance(data_type, tff.SequenceType):
-    return _with_leading_axis(data_type.element)
+    return _stacked_type(data_type.element)
+  if isinstance(data_type, tff.TensorType):
+    return tff.TensorType(data_type.dtype, [None, *data_type.shape])
   return tff.StructType(
     [
       (name, _stacked_type(part))
@@ -69,22 +68,15 @@ def _stacked_type(data_type: tff.Type) -> tff.Type:
   )
 
 
-def _with_leading_axis(element_type: tff.Type) -> tff.Type:
-  if isinstance(element_type, tff.TensorType):
-    return tff.TensorType(element_type.dtype, [None, *element_type.shape])
-  return tff.StructType(
-    [
-      (name, _with_leading_axis(part))
-      for name, part in tff.structure.iter_elements(element_type)
-    ]
-  )
-
-
 def _stack(data: Any, data_type: tff.Type) -> Any:
   """Stacks each list of batches in a client's data; see `_stacked_type`."""
   if isinstance(data_type, tff.SequenceType):
     if not data:
-      return _no_batches(data_type.element)
+      # Of no batches, axes of unknown length have none either.
+      return filled(
+        data_type.element,
+        lambda part: np.zeros([0, *(length or 0 for length in part.shape)], part.dtype),
+      )
     return tree.map_structure(lambda *parts: np.stack(parts), *data)
   return [
     _stack(part, part_type)
@@ -94,16 +86,16 @@ def _stack(data: Any, data_type: tff.Type) -> Any:
   ]
 
 
-def _no_batches(element_type: tff.Type) -> Any:
-  """Returns zero batches of a type; axes of unknown length have none either."""
-  if isinstance(element_type, tff.TensorType):
-    shape = [0, *(length or 0 for length in element_type.shape)]
-    return np.zeros(shape, element_type.dtype)
-  parts = [
-    (name, _no_batches(part))
-    for name, part in tff.structure.iter_elements(element_type)
-  ]
-  return _container(parts)
+def filled(type_spec: tff.Type, make: Callable[[tff.TensorType], np.ndarray]) -> Any:
+  """Returns a value of a type whose arrays are made of the types of its tensors."""
+  if isinstance(type_spec, tff.TensorType):
+    return make(type_spec)
+  return _container(
+    [
+      (name, filled(part, make))
+      for name, part in tff.structure.iter_elements(type_spec)
+    ]
+  )
 
 
 def _datasets(stacked: Any, data_type: tff.Type) -> Any:

@@ -28,9 +28,6 @@ def carry_over(
     fresh: An initial state of the new process, for its structure.
     model: The model under the old tokenizer.
     matrix: The matrix of `remap.remap_matrix`.
-
-  Returns:
-    The state under the new tokenizer.
   """
 
   def remapped(leaves: Any) -> tuple:

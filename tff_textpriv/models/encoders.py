@@ -6,8 +6,6 @@ so that BERT's embedding of the first segment is a part of its positions.
 """
 
 import dataclasses
-import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,15 @@ import tensorflow as tf
 from tff_textpriv.models import (
   classifiers,
   encoder_checkpoints,
+  initializers,
   pretrained,
   sequence_classifiers,
+  transformer_parts,
 )
 from tff_textpriv.models.dropout import Dropout
 from tff_textpriv.models.sequence_presets import EncoderSize
 
 _EPSILON = 1e-12
-# What takes padding out of a softmax.
-_MASKED = -1e9
 _INITIAL_STDDEV = 0.02
 _POOLERS = {'bert': tf.tanh, 'distilbert': tf.nn.relu}
 
@@ -58,14 +56,12 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     def dense(rows: int, columns: int) -> list[np.ndarray]:
       return [drawn(rows, columns), np.zeros(columns, np.float32)]
 
-    def norm() -> list[np.ndarray]:
-      return [np.ones(width, np.float32), np.zeros(width, np.float32)]
-
+    norm = initializers.normalization
     if self.checkpoint is None:
-      body = [drawn(self.size.max_positions, width), *norm()]
+      body = [drawn(self.size.max_positions, width), *norm(width)]
       for _ in range(self.size.num_layers):
-        body += [*dense(width, 3 * width), *dense(width, width), *norm()]
-        body += [*dense(width, inner), *dense(inner, width), *norm()]
+        body += [*dense(width, 3 * width), *dense(width, width), *norm(width)]
+        body += [*dense(width, inner), *dense(inner, width), *norm(width)]
     else:
       tensors = pretrained.read_tensors(self.checkpoint)
       body = encoder_checkpoints.body(tensors, self.size)
@@ -115,16 +111,12 @@ class Encoder(sequence_classifiers.SequenceClassifier):
   def _keras_weights(self, shared_weights: classifiers.Weights) -> list[np.ndarray]:
     """Returns the weights as the twin has them: one matrix a head and use."""
     values = [np.asarray(weight) for weight in shared_weights]
-    width = self.size.width
-    heads = (self.size.num_heads, width // self.size.num_heads)
+    heads = self.size.num_heads
     kept, values = values[:3], values[3:]
     for _ in range(self.size.num_layers):
       (kernel, bias, output_kernel, *rest), values = values[:12], values[12:]
-      for use in range(3):
-        part = slice(use * width, (use + 1) * width)
-        kept.append(kernel[:, part].reshape(width, *heads))
-        kept.append(bias[part].reshape(heads))
-      kept += [output_kernel.reshape(*heads, width), *rest]
+      kept += transformer_parts.heads_to_keras(kernel, bias, heads)
+      kept += [output_kernel.reshape(heads, -1, self.size.width), *rest]
     return kept + values
 
   def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
@@ -135,9 +127,7 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     kept, values = [table[:-1], *values[:3]], values[3:]
     for _ in range(self.size.num_layers):
       layer, values = values[:16], values[16:]
-      kernels = [kernel.reshape(width, width) for kernel in layer[:6:2]]
-      biases = [bias.reshape(width) for bias in layer[1:6:2]]
-      kept += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
+      kept += transformer_parts.heads_from_keras(layer[:6])
       kept += [layer[6].reshape(width, width), *layer[7:]]
     return kept + values
 
@@ -163,32 +153,19 @@ def hidden_states(
   """
   drop = drop or Dropout(0.0, None)
   weights = iter(shared_weights)
-  batch_size, time = tf.unstack(tf.shape(embedded)[:2])
-  hidden = drop(_normalize(embedded + next(weights)[:time], weights))
-  hidden_from = _MASKED * (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
-  head_size = size.width // size.num_heads
+
+  def dense(units: tf.Tensor) -> tf.Tensor:
+    return transformer_parts.dense(units, weights)
+
+  def normalize(units: tf.Tensor) -> tf.Tensor:
+    return transformer_parts.normalize(units, weights, _EPSILON)
+
+  is_padding = (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
+  unseen = transformer_parts.MASKED * is_padding
+  hidden = drop(normalize(embedded + next(weights)[: tf.shape(embedded)[1]]))
   for _ in range(size.num_layers):
-    parts = tf.reshape(
-      _dense(hidden, weights), [batch_size, time, 3, size.num_heads, head_size]
-    )
-    queries, keys, values = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
-    scores = tf.matmul(queries, keys, transpose_b=True) / math.sqrt(head_size)
-    mixed = tf.matmul(drop(tf.nn.softmax(scores + hidden_from)), values)
-    mixed = tf.transpose(mixed, [0, 2, 1, 3])
-    mixed = tf.reshape(mixed, [batch_size, time, size.width])
-    hidden = _normalize(hidden + drop(_dense(mixed, weights)), weights)
-    inner = _dense(tf.nn.gelu(_dense(hidden, weights)), weights)
-    hidden = _normalize(hidden + drop(inner), weights)
+    queries, keys, values = transformer_parts.split_heads(dense(hidden), size.num_heads)
+    mixed = transformer_parts.attend(queries, keys, values, unseen, drop)
+    hidden = normalize(hidden + drop(dense(transformer_parts.join_heads(mixed))))
+    hidden = normalize(hidden + drop(dense(tf.nn.gelu(dense(hidden)))))
   return hidden
-
-
-def _dense(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
-  """A dense layer with the next two weights, kernel and bias."""
-  return tf.tensordot(hidden, next(weights), 1) + next(weights)
-
-
-def _normalize(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
-  """Layer normalisation with the next two weights, scale and shift."""
-  centered = hidden - tf.reduce_mean(hidden, axis=-1, keepdims=True)
-  variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-  return centered * tf.math.rsqrt(variance + _EPSILON) * next(weights) + next(weights)

@@ -87,9 +87,6 @@ class LanguageModel(abc.ABC):
       weights: The weights, in order.
       tokens: Integer tensor [batch, time].
       dropout_seed: Decides which units are dropped, int32 [2]; none if `None`.
-
-    Returns:
-      Float tensor [batch, time, width].
     """
 
   @abc.abstractmethod

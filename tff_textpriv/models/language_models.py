@@ -3,9 +3,8 @@
 import tensorflow as tf
 
 from tff_textpriv.models import output_layer, presets
-from tff_textpriv.models.gru_lm import GruLanguageModel
 from tff_textpriv.models.interface import LanguageModel
-from tff_textpriv.models.lstm_lm import LstmLanguageModel
+from tff_textpriv.models.recurrent_lm import GruLanguageModel, LstmLanguageModel
 from tff_textpriv.models.transformer_lm import TransformerLanguageModel
 from tff_textpriv.text import tokenizers
 

@@ -64,9 +64,6 @@ def token_losses(
     bias: The output bias [vocab].
     targets: Integer tensor [n].
     tied: Whether the kernel is the embedding.
-
-  Returns:
-    Float tensor [n].
   """
 
   @tf.custom_gradient

@@ -11,6 +11,7 @@ train about twice as fast on a CPU (see `recurrent`). `plain_keras` turns a mode
 into one of Keras's own layers, which loads where this package is not installed.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -27,62 +28,52 @@ _FIXED_OPTIONS = {
   'stateful': False,
   'unroll': False,
   'time_major': False,
+  'reset_after': True,  # A GRU's only.
 }
 
 
-class FastLSTM(tf.keras.layers.LSTM):
-  """`tf.keras.layers.LSTM` with the gradient of `recurrent.lstm`."""
+class _Fast(tf.keras.layers.RNN):
+  """A recurrent layer of Keras's with a recurrence, and its gradient, of `recurrent`."""
+
+  _run: Callable[..., tuple[tf.Tensor, Any]]
 
   def __init__(self, units: int, **options: Any):
-    """Makes the layer; options are those of `tf.keras.layers.LSTM`."""
+    """Makes the layer; options are those of the layer of `tf.keras`."""
     super().__init__(units, **options)
     _check_options(self)
 
   def call(self, inputs, mask=None, training=None, initial_state=None):
-    """Runs the layer; see `tf.keras.layers.LSTM`."""
+    """Runs the layer; see that of `tf.keras`."""
     del training  # There is no dropout.
     inputs, mask = _in_reading_order(self, inputs, mask)
-    outputs, state = recurrent.lstm(
-      inputs,
-      self.cell.kernel,
-      self.cell.recurrent_kernel,
-      self.cell.bias,
-      None if initial_state is None else tuple(initial_state),
-      mask,
+    if initial_state is not None:
+      # A state of one part is that part itself, and Keras may put it into a list.
+      parts = tf.nest.flatten(initial_state)
+      initial_state = tuple(parts) if len(parts) > 1 else parts[0]
+    cell = self.cell
+    outputs, state = self._run(
+      inputs, cell.kernel, cell.recurrent_kernel, cell.bias, initial_state, mask
     )
-    return _chosen_outputs(self, outputs, state)
+    return _chosen_outputs(self, outputs, tf.nest.flatten(state))
 
 
-class FastGRU(tf.keras.layers.GRU):
+class FastLSTM(_Fast, tf.keras.layers.LSTM):
+  """`tf.keras.layers.LSTM` with the gradient of `recurrent.lstm`."""
+
+  _run = staticmethod(recurrent.lstm)
+
+
+class FastGRU(_Fast, tf.keras.layers.GRU):
   """`tf.keras.layers.GRU` with the gradient of `recurrent.gru`."""
 
-  def __init__(self, units: int, **options: Any):
-    """Makes the layer; options are those of `tf.keras.layers.GRU`."""
-    super().__init__(units, **options)
-    _check_options(self, reset_after=True)
-
-  def call(self, inputs, mask=None, training=None, initial_state=None):
-    """Runs the layer; see `tf.keras.layers.GRU`."""
-    del training  # There is no dropout.
-    inputs, mask = _in_reading_order(self, inputs, mask)
-    if isinstance(initial_state, (list, tuple)):
-      (initial_state,) = initial_state
-    outputs, h = recurrent.gru(
-      inputs,
-      self.cell.kernel,
-      self.cell.recurrent_kernel,
-      self.cell.bias,
-      initial_state,
-      mask,
-    )
-    return _chosen_outputs(self, outputs, (h,))
+  _run = staticmethod(recurrent.gru)
 
 
-def _check_options(layer: tf.keras.layers.RNN, **more_options: Any) -> None:
+def _check_options(layer: tf.keras.layers.RNN) -> None:
   """Raises `ValueError` for an option that the fast recurrence does not have."""
   config = layer.get_config()
-  for option, value in (_FIXED_OPTIONS | more_options).items():
-    if config[option] != value:
+  for option, value in _FIXED_OPTIONS.items():
+    if config.get(option, value) != value:
       raise ValueError(
         f'{type(layer).__name__} has {option}={value!r} only, not '
         f'{config[option]!r}; use the layer of tf.keras'
@@ -100,7 +91,7 @@ def _in_reading_order(layer: tf.keras.layers.RNN, inputs: Any, mask: Any) -> Any
 
 
 def _chosen_outputs(
-  layer: tf.keras.layers.RNN, outputs: tf.Tensor, state: tuple[tf.Tensor, ...]
+  layer: tf.keras.layers.RNN, outputs: tf.Tensor, state: Sequence[tf.Tensor]
 ) -> Any:
   """Returns what the layer's `return_sequences` and `return_state` ask for."""
   result = outputs if layer.return_sequences else state[0]

@@ -1,16 +1,46 @@
-"""What recurrent language models have in common, whatever their cell is."""
+"""The LSTM and GRU language models."""
 
-import abc
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv.models import initializers, interface
+from tff_textpriv.models import initializers, interface, recurrent
 from tff_textpriv.models.dropout import Dropout
 
 State = tuple[Any, ...]
+
+
+class _Cell(NamedTuple):
+  """What sets one kind of recurrent layer apart from another.
+
+  Attributes:
+    run: Runs a layer: inputs, its three weights and its state to outputs and the state.
+    draw: Draws the three weights, given a generator, the width of inputs and the units.
+    keras: The Keras layer.
+    first_state: The state before the first token, given zeros [batch, units].
+    bias_shape: The shape of the bias of a layer of one unit.
+  """
+
+  run: Callable[..., tuple[tf.Tensor, Any]]
+  draw: Callable[[np.random.Generator, int, int], list[np.ndarray]]
+  keras: type[tf.keras.layers.Layer]
+  first_state: Callable[[tf.Tensor], Any]
+  bias_shape: tuple[int, ...]
+
+
+_LSTM = _Cell(
+  recurrent.lstm,
+  initializers.lstm,
+  tf.keras.layers.LSTM,
+  lambda zeros: (zeros, zeros),
+  (4,),
+)
+_GRU = _Cell(
+  recurrent.gru, initializers.gru, tf.keras.layers.GRU, lambda zeros: zeros, (2, 3)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,37 +59,19 @@ class RecurrentLanguageModel(interface.LanguageModel):
   embedding_size: int
   hidden_size: int
   num_layers: int
-
-  @abc.abstractmethod
-  def _layer_shapes(self, width: int) -> list[tuple[int, ...]]:
-    """Returns the shapes of the three weights of a layer that reads `width` units."""
-
-  @abc.abstractmethod
-  def _initial_layer(self, rng: np.random.Generator, width: int) -> list[np.ndarray]:
-    """Draws the three weights of a layer that reads `width` units."""
-
-  @abc.abstractmethod
-  def _initial_layer_state(self, zeros: tf.Tensor) -> Any:
-    """Returns a layer's state before the first token, given zeros [batch, hidden]."""
-
-  @abc.abstractmethod
-  def _run_layer(
-    self, inputs: tf.Tensor, weights: interface.Weights, state: Any
-  ) -> tuple[tf.Tensor, Any]:
-    """Returns the outputs [batch, time, hidden] of a layer, and its state."""
-
-  @abc.abstractmethod
-  def _keras_layer(self) -> tf.keras.layers.Layer:
-    """Returns the Keras layer, which returns its output at every step."""
+  _cell: ClassVar[_Cell]
 
   @property
   def weight_shapes(self) -> list[tuple[int, ...]]:
     """The shapes of the weights, in order."""
     shapes: list[tuple[int, ...]] = [(self.vocab_size, self.embedding_size)]
+    units = self.hidden_size
+    *biases, num_gates = self._cell.bias_shape
+    gates = num_gates * units
     for width in self._layer_widths:
-      shapes += self._layer_shapes(width)
+      shapes += [(width, gates), (units, gates), (*biases, gates)]
     if self._has_projection:
-      shapes += [(self.hidden_size, self.embedding_size), (self.embedding_size,)]
+      shapes += [(units, self.embedding_size), (self.embedding_size,)]
     if not self.tied:
       shapes.append((self.embedding_size, self.vocab_size))
     return [*shapes, (self.vocab_size,)]
@@ -69,15 +81,11 @@ class RecurrentLanguageModel(interface.LanguageModel):
     rng = np.random.default_rng(seed)
     weights = [initializers.embedding(rng, self.vocab_size, self.embedding_size)]
     for width in self._layer_widths:
-      weights += self._initial_layer(rng, width)
+      weights += self._cell.draw(rng, width, self.hidden_size)
     if self._has_projection:
       weights += initializers.dense(rng, self.hidden_size, self.embedding_size)
-    output_kernel, output_bias = initializers.dense(
-      rng, self.embedding_size, self.vocab_size
-    )
-    return (
-      [*weights, output_bias] if self.tied else [*weights, output_kernel, output_bias]
-    )
+    weights += initializers.dense(rng, self.embedding_size, self.vocab_size)
+    return interface.tie(self, weights)
 
   def initial_state(
     self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor = 0
@@ -85,7 +93,7 @@ class RecurrentLanguageModel(interface.LanguageModel):
     """Returns the state before the first token: zeros [batch, hidden]."""
     del max_length  # The state has one size, however much was read.
     zeros = tf.zeros([batch_size, self.hidden_size])
-    return (self._initial_layer_state(zeros),) * self.num_layers
+    return (self._cell.first_state(zeros),) * self.num_layers
 
   def step(
     self, weights: interface.Weights, tokens: tf.Tensor, state: State
@@ -111,7 +119,8 @@ class RecurrentLanguageModel(interface.LanguageModel):
     hidden = layers.Embedding(self.vocab_size, self.embedding_size)(tokens)
     hidden = layers.Dropout(self.dropout)(hidden)
     for _ in range(self.num_layers):
-      hidden = layers.Dropout(self.dropout)(self._keras_layer()(hidden))
+      hidden = self._cell.keras(self.hidden_size, return_sequences=True)(hidden)
+      hidden = layers.Dropout(self.dropout)(hidden)
     if self._has_projection:
       hidden = layers.Dense(self.embedding_size)(hidden)
     logits = layers.Dense(self.vocab_size, name='logits')(hidden)
@@ -137,7 +146,7 @@ class RecurrentLanguageModel(interface.LanguageModel):
     new_state = []
     for layer_state in state:
       layer, remaining = remaining[:3], remaining[3:]
-      hidden, layer_state = self._run_layer(hidden, layer, layer_state)
+      hidden, layer_state = self._cell.run(hidden, *layer, layer_state)
       hidden = dropout(hidden)
       new_state.append(layer_state)
     if self._has_projection:
@@ -153,3 +162,17 @@ class RecurrentLanguageModel(interface.LanguageModel):
   @property
   def _has_projection(self) -> bool:
     return self.hidden_size != self.embedding_size
+
+
+@dataclasses.dataclass(frozen=True)
+class LstmLanguageModel(RecurrentLanguageModel):
+  """A next-token model of LSTM layers, each with a state (h, c)."""
+
+  _cell = _LSTM
+
+
+@dataclasses.dataclass(frozen=True)
+class GruLanguageModel(RecurrentLanguageModel):
+  """A next-token model of GRU layers, each with a state h."""
+
+  _cell = _GRU

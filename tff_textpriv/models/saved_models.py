@@ -40,10 +40,7 @@ class SavedModelError(ValueError):
 
 
 def read(file: pathlib.Path) -> tf.keras.Model:
-  """Reads a model of a run.
-
-  Args:
-    file: A `model.keras`.
+  """Reads the `model.keras` of a run.
 
   Returns:
     The model, to be called but not to be trained.

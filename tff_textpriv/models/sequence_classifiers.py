@@ -14,9 +14,6 @@ import tensorflow as tf
 
 from tff_textpriv.models import classifiers, dropout, initializers, recurrent
 
-# The weights of the output layer, the last ones of every model: kernel and bias.
-NUM_OUTPUT_WEIGHTS = 2
-
 
 @dataclasses.dataclass(frozen=True)
 class SequenceClassifier(classifiers.Classifier):

@@ -3,17 +3,14 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from tff_textpriv.models import initializers, interface
+from tff_textpriv.models import initializers, interface, transformer_parts
 from tff_textpriv.models.dropout import Dropout
 
 _EPSILON = 1e-5
-# What takes a later token out of a softmax, as in Keras's attention.
-_MASKED = -1e9
 _LONGEST_WAVE = 10_000.0
 _LAYER_WEIGHTS = 12
 
@@ -81,10 +78,8 @@ class TransformerLanguageModel(interface.LanguageModel):
         *initializers.dense(rng, inner, width),
       ]
     weights += initializers.normalization(width)
-    output_kernel, output_bias = initializers.dense(rng, width, self.vocab_size)
-    return (
-      [*weights, output_bias] if self.tied else [*weights, output_kernel, output_bias]
-    )
+    weights += initializers.dense(rng, width, self.vocab_size)
+    return interface.tie(self, weights)
 
   def initial_state(
     self, batch_size: int | tf.Tensor, max_length: int | tf.Tensor
@@ -123,7 +118,8 @@ class TransformerLanguageModel(interface.LanguageModel):
         for cache, new in zip(caches[layer], (keys, values), strict=True)
       )
       new_caches.append((keys, values))
-      return _attention(queries, keys[:, :, :reach], values[:, :, :reach], mask)
+      keys, values = keys[:, :, :reach], values[:, :, :reach]
+      return transformer_parts.attend(queries, keys, values, mask)
 
     hidden = self._run(weights, tokens, positions, attend, Dropout(0.0, None))
     return self.score(weights, hidden), (tuple(new_caches), num_read + time)
@@ -140,7 +136,7 @@ class TransformerLanguageModel(interface.LanguageModel):
 
     def attend(layer, queries, keys, values):
       del layer  # There is no cache.
-      return _attention(queries, keys, values, mask)
+      return transformer_parts.attend(queries, keys, values, mask)
 
     dropout = Dropout(self.dropout, dropout_seed)
     return self._run(weights, tokens, positions, attend, dropout)
@@ -186,16 +182,12 @@ class TransformerLanguageModel(interface.LanguageModel):
     """Returns the weights as the twin's trainable ones: one matrix a head and use."""
     embedding, *values = interface.untie(self, weights)
     kept = [embedding]
-    heads = (self.num_heads, self._head_size)
+    heads = self.num_heads
     for _ in range(self.num_layers):
       layer, values = values[:_LAYER_WEIGHTS], values[_LAYER_WEIGHTS:]
       scale, shift, kernel, bias, output_kernel, *rest = layer
-      kept += [scale, shift]
-      for use in range(3):
-        part = slice(use * self.width, (use + 1) * self.width)
-        kept.append(kernel[:, part].reshape(self.width, *heads))
-        kept.append(bias[part].reshape(heads))
-      kept += [output_kernel.reshape(*heads, self.width), *rest]
+      kept += [scale, shift, *transformer_parts.heads_to_keras(kernel, bias, heads)]
+      kept += [output_kernel.reshape(heads, -1, self.width), *rest]
     return kept + values
 
   def from_keras(self, twin: tf.keras.Model) -> list[np.ndarray]:
@@ -208,10 +200,7 @@ class TransformerLanguageModel(interface.LanguageModel):
     weights = take(1)
     for _ in range(self.num_layers):
       weights += take(2)
-      queries_keys_values = take(6)
-      kernels = [part.reshape(self.width, -1) for part in queries_keys_values[::2]]
-      biases = [part.reshape(-1) for part in queries_keys_values[1::2]]
-      weights += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
+      weights += transformer_parts.heads_from_keras(take(6))
       weights.append(next(values).reshape(self.width, self.width))
       weights += take(_LAYER_WEIGHTS - 5)
     return interface.tie(self, [*weights, *values])
@@ -231,22 +220,24 @@ class TransformerLanguageModel(interface.LanguageModel):
       What the output layer reads [batch, time, width].
     """
     remaining = iter(weights)
+
+    def dense(units: tf.Tensor) -> tf.Tensor:
+      return transformer_parts.dense(units, remaining)
+
+    def normalize(units: tf.Tensor) -> tf.Tensor:
+      return transformer_parts.normalize(units, remaining, _EPSILON)
+
     embedding = next(remaining)
     hidden = tf.gather(embedding, tokens) * math.sqrt(self.width)
     hidden = dropout(hidden + self._waves(positions))
-    batch_size, time = tf.unstack(tf.shape(tokens))
     for layer in range(self.num_layers):
-      parts = tf.reshape(
-        _dense(_normalize(hidden, remaining), remaining),
-        [batch_size, time, 3, self.num_heads, self._head_size],
+      projected = dense(normalize(hidden))
+      attended = attend(
+        layer, *transformer_parts.split_heads(projected, self.num_heads)
       )
-      attended = attend(layer, *tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4])))
-      attended = tf.transpose(attended, [0, 2, 1, 3])
-      attended = tf.reshape(attended, [batch_size, time, self.width])
-      hidden += dropout(_dense(attended, remaining))
-      inner = tf.nn.gelu(_dense(_normalize(hidden, remaining), remaining))
-      hidden += dropout(_dense(inner, remaining))
-    return _normalize(hidden, remaining)
+      hidden += dropout(dense(transformer_parts.join_heads(attended)))
+      hidden += dropout(dense(tf.nn.gelu(dense(normalize(hidden)))))
+    return normalize(hidden)
 
   def _waves(self, positions: tf.Tensor) -> tf.Tensor:
     """Encodes positions of any shape as sines and cosines [..., width]."""
@@ -263,25 +254,7 @@ class TransformerLanguageModel(interface.LanguageModel):
     return self.width // self.num_heads
 
 
-def _attention(queries, keys, values, mask):
-  """Mixes values by how well their keys fit the queries: [batch, heads, time, size]."""
-  scores = tf.matmul(queries, keys, transpose_b=True)
-  scores = scores / math.sqrt(queries.shape[-1]) + mask
-  return tf.matmul(tf.nn.softmax(scores), values)
-
-
-def _dense(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
-  """A dense layer with the next two weights, kernel and bias."""
-  return tf.tensordot(hidden, next(weights), 1) + next(weights)
-
-
-def _normalize(hidden: tf.Tensor, weights: Iterator) -> tf.Tensor:
-  """Layer normalisation with the next two weights, scale and shift."""
-  centered = hidden - tf.reduce_mean(hidden, axis=-1, keepdims=True)
-  variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-  return centered * tf.math.rsqrt(variance + _EPSILON) * next(weights) + next(weights)
-
-
 def _causal_mask(positions, num_keys):
   """What to add to attention scores: [..., num_keys], 0 up to the own position."""
-  return _MASKED * tf.cast(tf.range(num_keys) > positions[..., tf.newaxis], tf.float32)
+  is_later = tf.range(num_keys) > positions[..., tf.newaxis]
+  return transformer_parts.MASKED * tf.cast(is_later, tf.float32)

@@ -60,9 +60,6 @@ class Scoreboard:
     Only attacks on the run's task and algorithm with its privacy settings count. The
     model, the optimizer and the batch are the attack's own.
 
-    Args:
-      run: A run.
-
     Returns:
       The highest recall of tokens, of 0 to 1; `None` if there was no such attack.
     """

@@ -6,7 +6,9 @@ light, dark and paper.
 """
 
 import dataclasses
+import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -188,13 +190,7 @@ def _point(point: Point, x: float, y: float) -> Markup:
     cy=_shown(y),
     r=_shown(_RADIUS * point.size**0.5),
     style=shade,
-    class_=' '.join(
-      [
-        'point',
-        *(['marked'] if point.is_marked else []),
-        *(['shaded'] if shade else []),
-      ]
-    ),
+    class_='point' + ' marked' * point.is_marked + ' shaded' * (shade is not None),
   )
 
 
@@ -202,7 +198,7 @@ def _numbers(
   points: Sequence[Point], places: Sequence[tuple[float, float]]
 ) -> list[Markup]:
   """Writes the numbers of points where they cover as little as they can."""
-  taken = [(x, y) for x, y in places]
+  taken = list(places)
   texts = []
   for point, (x, y) in zip(points, places, strict=True):
     away = _RADIUS * point.size**0.5 + 7
@@ -210,15 +206,8 @@ def _numbers(
     inside = [
       (a, b) for a, b in around if _LEFT < a < _WIDTH - 6 and _TOP - 6 < b < _BOTTOM
     ]
-    best = max(
-      inside or around,
-      key=lambda place: (
-        min(
-          (_distance(place, other) for other in taken if other != (x, y)), default=1e9
-        )
-        // 12
-      ),
-    )
+    others = [other for other in taken if other != (x, y)]
+    best = max(inside or around, key=functools.partial(_room, others))
     taken.append(best)
     texts.append(
       _text(
@@ -232,8 +221,9 @@ def _numbers(
   return texts
 
 
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-  return ((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5
+def _room(others: Sequence[tuple[float, float]], place: tuple[float, float]) -> float:
+  """Tells how far the nearest other place is; a little more or less does not matter."""
+  return min((math.dist(place, other) for other in others), default=1e9) // 12
 
 
 def _text(

@@ -1,7 +1,7 @@
 """The part of a report that sets utility against what it costs: the Pareto front."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -18,15 +18,20 @@ _Figure = Callable[[comparison.Variant], float | None]
 def section(compared: comparison.Comparison) -> Markup:
   """Draws utility against each cost, and sets the same into a table."""
   utility = compared.utility
-  labels = dict.fromkeys(
-    variant.promise.label
+  promised = {
+    variant.promise.label: variant.promise.explanation
     for variant in compared.variants
     if variant.promise.epsilon is not None
-  )
+  }
   figures = [
-    *(_epsilon_chart(compared, label) for label in labels),
+    *(_epsilon_chart(compared, label) for label in promised),
     _cost_chart(compared, 'bytes', 'sent by a client in a round', _bytes, True),
-    _cost_chart(compared, 'leakage', 'share of tokens that attacks found', _leakage),
+    _cost_chart(
+      compared,
+      'leakage',
+      'share of tokens that attacks found',
+      lambda variant: variant.leakage,
+    ),
   ]
   *others, last = compared.criteria
   what = f'{", ".join(others)} and {last}'
@@ -39,7 +44,7 @@ def section(compared: comparison.Comparison) -> Markup:
         f'and better in one. {_capital(utility.label)}: {utility.better} is better. Numbers are '
         'those of the table.',
       ),
-      _explanations(compared),
+      _explanations(promised),
       element('div', *figures, class_='charts'),
       _legend_of_points(compared),
       _front_table(compared, utility),
@@ -47,21 +52,16 @@ def section(compared: comparison.Comparison) -> Markup:
   )
 
 
-def _explanations(compared: comparison.Comparison) -> Markup:
+def _explanations(promised: Mapping[str, str]) -> Markup:
   """Says what each kind of epsilon in the charts promises."""
-  found = {
-    variant.promise.label: variant.promise.explanation
-    for variant in compared.variants
-    if variant.promise.epsilon is not None
-  }
-  if not found:
+  if not promised:
     return element('p', 'None of these runs has a formal guarantee.')
   title = 'What epsilon promises here; smaller is stronger.'
-  if len(found) > 1:
+  if len(promised) > 1:
     title = 'What the epsilons promise. Those of different promises are not compared.'
   terms = (
     part
-    for label, sentence in found.items()
+    for label, sentence in promised.items()
     for part in (element('dt', label), element('dd', sentence))
   )
   return details(title, element('dl', *terms), is_open=True)
@@ -69,10 +69,6 @@ def _explanations(compared: comparison.Comparison) -> Markup:
 
 def _bytes(variant: comparison.Variant) -> float | None:
   return variant.bytes_up or None  # Nothing sent has no place on a logarithmic axis.
-
-
-def _leakage(variant: comparison.Variant) -> float | None:
-  return variant.leakage
 
 
 def _points(

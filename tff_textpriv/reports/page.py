@@ -22,14 +22,11 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def write(searched: Sequence[pathlib.Path], output: pathlib.Path) -> folders.Material:
-  """Writes a report.
+  """Writes a report, and returns what was found.
 
   Args:
     searched: Folders of runs, studies, sweeps or attacks, or folders of such.
     output: The file to write.
-
-  Returns:
-    What was found.
 
   Raises:
     ReportError: If there is nothing to report on, or the file cannot be written.

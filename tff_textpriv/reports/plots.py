@@ -10,8 +10,7 @@ def blank(width: float, height: float) -> tuple[figure_lib.Figure, axes_lib.Axes
   """Returns a figure of a size in inches, and its axes; needs no display."""
   figure = figure_lib.Figure(figsize=(width, height), layout='constrained')
   axes = figure.subplots()
-  for side in ('top', 'right'):
-    axes.spines[side].set_visible(False)
+  axes.spines[['top', 'right']].set_visible(False)
   return figure, axes
 
 

@@ -1,6 +1,6 @@
 """The parts of a report that show runs one by one: state, card, tokenizers, samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -26,12 +26,7 @@ def overview(all_runs: Sequence[runs.Run]) -> Markup:
   found = table(header, rows, numeric=(4,))
   if len(all_runs) > _MAX_SHOWN:
     found = details(f'All {len(all_runs)} runs', found)
-  return join(
-    [
-      found,
-      element('ul', *broken, class_='problems') if broken else Markup(),
-    ]
-  )
+  return join([found, element('ul', *broken, class_='problems') if broken else None])
 
 
 def _state(run: runs.Run) -> Markup:
@@ -52,33 +47,35 @@ def _headline(run: runs.Run) -> str:
 
 def cards(all_runs: Sequence[runs.Run]) -> Markup:
   """Writes the privacy cards; runs with the very same card share one."""
-  by_text: dict[str, list[runs.Run]] = {}
-  for run in all_runs:
-    if run.card_text:
-      by_text.setdefault(run.card_text, []).append(run)
-  return join(
-    details(
-      join([_names(group), element('span', _headline(group[0]), class_='headline')]),
-      markdown.to_html(text, top_level=4),
-      is_open=len(all_runs) == 1,
-    )
-    for text, group in by_text.items()
+  return _shared_pages(
+    all_runs,
+    lambda run: run.card_text,
+    lambda run: element('span', _headline(run), class_='headline'),
   )
-
-
-def _names(group: Sequence[runs.Run]) -> Markup:
-  return element('strong', ', '.join(run.name for run in group))
 
 
 def tokenizers(all_runs: Sequence[runs.Run]) -> Markup:
   """Writes where tokenizers came from; runs with the very same lineage share one."""
+  return _shared_pages(all_runs, lambda run: run.lineage)
+
+
+def _shared_pages(
+  all_runs: Sequence[runs.Run],
+  page_of: Callable[[runs.Run], str],
+  note_of: Callable[[runs.Run], Markup | None] = lambda _: None,
+) -> Markup:
+  """Writes each different page once, under the names of the runs that have it."""
   by_text: dict[str, list[runs.Run]] = {}
   for run in all_runs:
-    if run.lineage:
-      by_text.setdefault(run.lineage, []).append(run)
+    if page_of(run):
+      by_text.setdefault(page_of(run), []).append(run)
   return join(
     details(
-      _names(group), markdown.to_html(text, top_level=4), is_open=len(all_runs) == 1
+      join(
+        [element('strong', ', '.join(run.name for run in group)), note_of(group[0])]
+      ),
+      markdown.to_html(text, top_level=4),
+      is_open=len(all_runs) == 1,
     )
     for text, group in by_text.items()
   )

@@ -73,9 +73,6 @@ def parse(task: experiment_lib.Task, argv: Sequence[str]) -> experiment_lib.Expe
     task: The task that is run.
     argv: The arguments, without the program's name.
 
-  Returns:
-    The experiment.
-
   Raises:
     ValueError: For a flag that is unknown, wrong, or of another algorithm.
   """
@@ -94,9 +91,6 @@ def make_experiment(
     given: Values by the names of flags, `algo` among them: texts as one would type
       them, or Python values.
     own: Objects that take the place of what flags name.
-
-  Returns:
-    The experiment.
 
   Raises:
     ValueError: For a name that is unknown, a value that is wrong, or a flag of another

@@ -150,7 +150,10 @@ class OwnLabelsRunSettings(classification_settings.ClassificationRunSettings):
     return self.clients_per_round or min(num_clients, _MOST_CLIENTS)
 
 
-def check(chosen: OwnLanguageSettings | OwnLabelsSettings) -> None:
+_Settings = OwnLanguageSettings | OwnLabelsSettings
+
+
+def check(chosen: _Settings) -> None:
   """Refuses a file or a column that is not there."""
   if chosen.data not in ('embedded', 'download'):
     conversion.check(_source(chosen))
@@ -162,7 +165,7 @@ def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
     chosen,
     embedded_seed=seed,
     read=lambda _: _read_text(chosen, seed),
-    download=_refuse_download,
+    download='your own text is nowhere to be downloaded from; give a path',
   )
 
 
@@ -184,7 +187,7 @@ def _read_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   return data
 
 
-def _source(chosen: OwnLanguageSettings | OwnLabelsSettings) -> conversion.Source:
+def _source(chosen: _Settings) -> conversion.Source:
   return conversion.Source(
     chosen.data,
     chosen.user_column,
@@ -194,9 +197,7 @@ def _source(chosen: OwnLanguageSettings | OwnLabelsSettings) -> conversion.Sourc
   )
 
 
-def _open(
-  chosen: OwnLanguageSettings | OwnLabelsSettings, seed: int
-) -> tuple[str, clients.FederatedText]:
+def _open(chosen: _Settings, seed: int) -> tuple[str, clients.FederatedText]:
   """Converts the data if they are not yet, and deals their users into groups."""
   path = conversion.convert(_source(chosen), chosen.data_dir)
   own_text.check_broken(path, chosen.max_broken_share)
@@ -213,7 +214,7 @@ def _open(
 
 
 def _say_what_is_there(
-  chosen: OwnLanguageSettings | OwnLabelsSettings,
+  chosen: _Settings,
   path: str,
   data: clients.FederatedText,
   examples: labelled.LabelledData | None,
@@ -224,13 +225,6 @@ def _say_what_is_there(
     path, data, examples, max_texts=chosen.max_examples_per_user, seed=seed
   )
   print('\n'.join(lines))
-
-
-def _refuse_download(_: str) -> str:
-  """Says what to do instead of a download."""
-  raise settings_lib.SettingsError(
-    'data', 'download', 'your own text is nowhere to be downloaded from; give a path'
-  )
 
 
 def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
+from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients, embedded, plain_text
 from tff_textpriv.training import language_settings
 
@@ -12,7 +13,7 @@ def load(
   *,
   embedded_seed: int,
   read: Callable[[str], clients.FederatedText],
-  download: Callable[[str], str],
+  download: Callable[[str], str] | str,
 ) -> clients.FederatedText:
   """Reads the data that the settings name.
 
@@ -20,7 +21,8 @@ def load(
     chosen: The task's settings.
     embedded_seed: The seed of the task's embedded corpus.
     read: Reads the task's data from a path.
-    download: Fetches the task's data into a folder and returns the path.
+    download: Fetches the task's data into a folder and returns the path; or a text that
+      says why nothing can, and what to do instead.
 
   Returns:
     The data, with public text if there is any.
@@ -28,6 +30,8 @@ def load(
   if chosen.data == 'embedded':
     data = embedded.build(embedded_seed, num_train_users=chosen.num_users)
   elif chosen.data == 'download':
+    if isinstance(download, str):
+      raise settings_lib.SettingsError('data', 'download', download)
     data = read(download(chosen.data_dir))
   else:
     data = read(chosen.data)

@@ -38,9 +38,6 @@ def from_frame(
       language model.
     **given: Flags of the task `custom`, as Python values.
 
-  Returns:
-    The task.
-
   Raises:
     ValueError: A column that is not there, or what the command would refuse. Errors name
       rows by their numbers, and never show what is in them.

@@ -6,7 +6,6 @@ python -m tff_textpriv.tasks.reddit --algo=dp_fed_avg --target_epsilon=2
 import functools
 
 from tff_textpriv import randomness
-from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients, reddit
 from tff_textpriv.tasks import base, language_data
 from tff_textpriv.training import experiment, language_settings
@@ -21,17 +20,10 @@ def load(
     chosen,
     embedded_seed=int(rng.integers(2**31)),
     read=functools.partial(reddit.load, seed=seed),
-    download=_refuse_download,
-  )
-
-
-def _refuse_download(_: str) -> str:
-  """Says what to do instead of a download."""
-  raise settings_lib.SettingsError(
-    'data',
-    'download',
-    "there is no public loader for Reddit; fetch LEAF's Reddit yourself and give the "
-    'path of its JSON, or of a file with author, tab and comment in each line',
+    download=(
+      "there is no public loader for Reddit; fetch LEAF's Reddit yourself and give the "
+      'path of its JSON, or of a file with author, tab and comment in each line'
+    ),
   )
 
 

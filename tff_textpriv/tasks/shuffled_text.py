@@ -3,7 +3,6 @@
 import dataclasses
 
 from tff_textpriv import randomness
-from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients, lm_text
 from tff_textpriv.models import presets
 from tff_textpriv.settings import setting
@@ -101,16 +100,9 @@ def _load(
     chosen,
     embedded_seed=int(rng.integers(2**31)),
     read=lambda path: lm_text.load(path, corpus),
-    download=lambda _: _refuse_download(corpus),
+    download=(
+      f'there is no public loader for {corpus.name}; fetch it yourself and give the path '
+      f'of the folder with {corpus.train}, {corpus.validation} and {corpus.test}'
+    ),
   )
   return lm_text.deal(data, chosen.num_clients, seed)
-
-
-def _refuse_download(corpus: lm_text.Corpus) -> str:
-  """Says what to do instead of a download."""
-  raise settings_lib.SettingsError(
-    'data',
-    'download',
-    f'there is no public loader for {corpus.name}; fetch it yourself and give the path '
-    f'of the folder with {corpus.train}, {corpus.validation} and {corpus.test}',
-  )

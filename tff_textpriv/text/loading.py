@@ -10,12 +10,6 @@ def read(file: pathlib.Path) -> tokenizers.Tokenizer:
 
   Neither kind of file can make the reader execute anything.
 
-  Args:
-    file: The file.
-
-  Returns:
-    The tokenizer.
-
   Raises:
     TokenizerError: If there is no tokenizer in it, or a damaged one; names the file.
   """

@@ -56,17 +56,12 @@ class RollingHasher:
   """Hashes the words of texts; each different word is computed once.
 
   Attributes:
-    base: P of Eq. 6.
-    buckets: M of Eq. 6.
+    base: P of Eq. 6, best a prime near the number of letters.
+    buckets: M of Eq. 6, the number of different hashes.
   """
 
   def __init__(self, base: int = 31, buckets: int = 5000):
-    """Starts with no words known.
-
-    Args:
-      base: P of Eq. 6, best a prime near the number of letters.
-      buckets: M of Eq. 6, the number of different hashes.
-    """
+    """Starts with no words known."""
     self.base = base
     self.buckets = buckets
     self._hash: Callable[[bytes], int] = _WordTable(base, buckets).__getitem__

@@ -57,9 +57,6 @@ def unigram_kl(
       may be fractional, and counts as 0 where it is negative.
     top: The number of words compared.
 
-  Returns:
-    The divergence.
-
   Raises:
     ValueError: If the real corpus has no words.
   """
@@ -74,27 +71,19 @@ def unigram_kl(
   return float(np.sum(p * np.log(p / q)))
 
 
-def tokens_per_word(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> float:
-  """Counts tokens, without BOS and EOS, per word; NaN where there are no words."""
-  totals = _totals(tokenizer, texts)
-  return totals.tokens / totals.words if totals.words else math.nan
+class Coverage(NamedTuple):
+  """How a tokenizer copes with a text; not a number where there are no words.
+
+  Attributes:
+    tokens_per_word: Tokens, without BOS and EOS, per word.
+    oov_share: The share of words that the tokenizer does not know.
+  """
+
+  tokens_per_word: float
+  oov_share: float
 
 
-def oov_share(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> float:
-  """Returns the share of words that a tokenizer does not know; NaN without words."""
-  totals = _totals(tokenizer, texts)
-  return totals.unknown / totals.words if totals.words else math.nan
-
-
-class _Totals(NamedTuple):
-  """What an encoded corpus consists of."""
-
-  tokens: int
-  words: int
-  unknown: int
-
-
-def _totals(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> _Totals:
+def coverage(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> Coverage:
   """Encodes texts, a block at a time, and counts."""
   tokens = words = unknown = 0
   for block in _blocks(texts):
@@ -102,7 +91,9 @@ def _totals(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> _Totals:
       tokens += len(ids) - 2
       words += int(tokenizer.starts_word[ids].sum())
       unknown += int((ids == tokenizers.UNKNOWN_ID).sum())
-  return _Totals(tokens, words, unknown)
+  if not words:
+    return Coverage(math.nan, math.nan)
+  return Coverage(tokens / words, unknown / words)
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:

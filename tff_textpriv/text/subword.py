@@ -26,9 +26,6 @@ class SubwordTokenizer(tokenizers.Tokenizer):
   def __init__(self, model: bytes):
     """Reads a serialized SentencePiece model made by `train`.
 
-    Args:
-      model: The model's bytes.
-
     Raises:
       TokenizerError: If these are not the bytes of such a model.
     """
@@ -120,9 +117,6 @@ def train(texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:
   Args:
     texts: Normalised texts.
     vocab_size: The number of ids: 4 control ids, 256 bytes, the rest pieces.
-
-  Returns:
-    The tokenizer.
 
   Raises:
     TokenizerError: If there is no text, or too little for so many pieces.

@@ -81,9 +81,6 @@ def fill(
     table: The table as drawn, float32 [words or more, width].
     words: The words of its first rows.
     vectors: The vectors by word, of the table's width.
-
-  Returns:
-    The filled table.
   """
   size = np.mean([np.linalg.norm(vector) for vector in vectors.values()])
   filled = table * (size / np.linalg.norm(table, axis=1, keepdims=True))

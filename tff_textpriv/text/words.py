@@ -68,12 +68,6 @@ class WordTokenizer(tokenizers.Tokenizer):
 def from_bytes(data: bytes) -> WordTokenizer:
   """Reads what `WordTokenizer.to_bytes` wrote.
 
-  Args:
-    data: The file's bytes.
-
-  Returns:
-    The tokenizer.
-
   Raises:
     TokenizerError: If these are not the bytes of a complete word tokenizer.
   """
@@ -102,9 +96,6 @@ def train(texts: Iterable[str], vocab_size: int) -> WordTokenizer:
   Args:
     texts: Normalised texts.
     vocab_size: The number of ids: 4 control ids, the rest words.
-
-  Returns:
-    The tokenizer.
 
   Raises:
     TokenizerError: If there is no text, or too little for so many words.

@@ -77,17 +77,16 @@ class AttackSettings(settings_lib.Settings):
       )
 
 
+_GROUPS = [
+  flags.Group('Attack', AttackSettings),
+  flags.Group('Gradient inversion (dlg)', InversionSettings),
+]
+
+
 def main(argv: Sequence[str]) -> int:
-  """Makes the attacks and writes the report.
-
-  Args:
-    argv: The arguments, without the program's name.
-
-  Returns:
-    The exit code.
-  """
+  """Makes the attacks and writes the report; returns 0."""
   own, passed_on = shared_flags.split(argv, AttackSettings, InversionSettings)
-  given = flags.parse(own, _groups())
+  given = flags.parse(own, _GROUPS)
   chosen = flags.make(AttackSettings, given)
   inversion = flags.make(InversionSettings, given)
   task = base.find(chosen.task)
@@ -136,15 +135,8 @@ def help_page() -> str:
     'Reconstructs texts from what clients send, and writes a scoreboard and case '
     'studies. All other flags are those of the task and of the algorithms (see the help '
     'of the task); each algorithm gets those that it has.',
-    _groups(),
+    _GROUPS,
   )
-
-
-def _groups() -> list[flags.Group]:
-  return [
-    flags.Group('Attack', AttackSettings),
-    flags.Group('Gradient inversion (dlg)', InversionSettings),
-  ]
 
 
 if __name__ == '__main__':

@@ -61,18 +61,14 @@ class AuditSettings(settings_lib.Settings):
       raise settings_lib.SettingsError('guess_shares', (), 'must name one at least')
 
 
+_GROUPS = [flags.Group('Audit', AuditSettings)]
+
+
 def main(argv: Sequence[str]) -> int:
-  """Audits, writes and prints what was found.
-
-  Args:
-    argv: The arguments, without the program's name.
-
-  Returns:
-    The exit code: 1 if a bound exceeds the claim.
-  """
+  """Audits, writes and prints what was found; returns 1 if a bound exceeds the claim."""
   own, passed_on = shared_flags.split(argv, AuditSettings)
   names = [argument for argument in passed_on if not argument.startswith('-')]
-  chosen = flags.make(AuditSettings, flags.parse([*own, *names], _groups()))
+  chosen = flags.make(AuditSettings, flags.parse([*own, *names], _GROUPS))
   given = [argument for argument in passed_on if argument not in names]
   experiment = make_experiment(chosen, given)
   _check(experiment)
@@ -112,12 +108,8 @@ def help_page() -> str:
     'released it guesses the coins, and from the number of right guesses follows a lower '
     'bound on epsilon: a bound above the claim is a bug. All other flags are those of '
     'the task and of the algorithm (see the help of the task).',
-    _groups(),
+    _GROUPS,
   )
-
-
-def _groups() -> list[flags.Group]:
-  return [flags.Group('Audit', AuditSettings)]
 
 
 def make_experiment(

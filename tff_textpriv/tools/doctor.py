@@ -74,14 +74,7 @@ class Check:
 
 
 def main(settings: DoctorSettings) -> int:
-  """Runs all checks and prints them as they come.
-
-  Args:
-    settings: What to check.
-
-  Returns:
-    The exit code: 1 if there is a problem, else 0.
-  """
+  """Runs all checks and prints them as they come; returns 1 if there is a problem."""
   checks = []
   for check in run_checks(settings):
     checks.append(check)

@@ -61,12 +61,6 @@ class PrepareDataSettings(Settings):
 def main(settings: PrepareDataSettings) -> int:
   """Converts the input and prints a summary.
 
-  Args:
-    settings: What to convert, and how.
-
-  Returns:
-    The exit code, 0.
-
   Raises:
     SettingsError: If input or output is not given.
     DataError: If the input cannot be used.

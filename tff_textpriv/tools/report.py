@@ -25,14 +25,7 @@ class ReportSettings(settings_lib.Settings):
 
 
 def main(chosen: ReportSettings) -> int:
-  """Writes the report.
-
-  Args:
-    chosen: The settings.
-
-  Returns:
-    The exit code.
-  """
+  """Writes the report; returns 0."""
   output = pathlib.Path(chosen.output)
   material = page.write([pathlib.Path(folder) for folder in chosen.folders], output)
   for run in material.runs:

@@ -47,17 +47,13 @@ class StudySettings(settings_lib.Settings):
   )
 
 
+_GROUPS = [flags.Group('Study', StudySettings)]
+
+
 def main(argv: Sequence[str]) -> int:
-  """Runs a study.
-
-  Args:
-    argv: The arguments, without the program's name.
-
-  Returns:
-    The exit code: that of the first run that did not end well, or 0.
-  """
+  """Runs a study; returns the code of the first run that did not end well, or 0."""
   own, passed_on = shared_flags.split(argv, StudySettings)
-  chosen = flags.make(StudySettings, flags.parse(own, _groups()))
+  chosen = flags.make(StudySettings, flags.parse(own, _GROUPS))
   study = study_files.load(chosen.study)
   if chosen.task is not None and chosen.task not in study.tasks:
     raise settings_lib.SettingsError(
@@ -101,12 +97,8 @@ def help_page() -> str:
     'python -m tff_textpriv.tools.study --study=NAME [--flag=value ...]',
     f'Runs a study and writes tables, CSV files and a plot. Studies: {listed}. All other '
     'flags are passed on to the runs that have them (see the help of the task).',
-    _groups(),
+    _GROUPS,
   )
-
-
-def _groups() -> list[flags.Group]:
-  return [flags.Group('Study', StudySettings)]
 
 
 if __name__ == '__main__':

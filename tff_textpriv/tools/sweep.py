@@ -50,18 +50,13 @@ class SweepSettings(settings_lib.Settings):
   )
 
 
+_GROUPS = [flags.Group('Sweep', SweepSettings)]
+
+
 def main(argv: Sequence[str]) -> int:
-  """Runs a sweep.
-
-  Args:
-    argv: The arguments, without the program's name.
-
-  Returns:
-    The exit code: 0 if all runs have finished, 1 if some have not, 128 and the signal
-    if the sweep was stopped.
-  """
+  """Runs a sweep; returns the exit code of `sweep_runner.run`."""
   own, passed_on = shared_flags.split(argv, SweepSettings)
-  chosen = flags.make(SweepSettings, flags.parse(own, _groups()))
+  chosen = flags.make(SweepSettings, flags.parse(own, _GROUPS))
   if chosen.task is None:
     raise flags.UsageError('--task is missing')
   if not chosen.algo:
@@ -92,12 +87,8 @@ def help_page() -> str:
     '--num_clients=10,100. Values of a flag that is a list itself, and values with '
     'commas in them, are separated by semicolons: --resample_rounds="10,20;30" are two '
     'values. Repeat the command to go on with a sweep that was stopped.',
-    _groups(),
+    _GROUPS,
   )
-
-
-def _groups() -> list[flags.Group]:
-  return [flags.Group('Sweep', SweepSettings)]
 
 
 if __name__ == '__main__':

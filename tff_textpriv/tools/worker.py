@@ -43,9 +43,6 @@ class WorkerSettings(Settings):
 def main(settings: WorkerSettings) -> int:
   """Runs the worker until it is told to stop.
 
-  Args:
-    settings: How to run it.
-
   Returns:
     The exit code: 0 after Ctrl-C or SIGTERM, 1 if the worker ended by itself.
 

@@ -13,7 +13,6 @@ from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import classification_model, own_models
 from tff_textpriv.models import classifiers
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.runtime import device_store
 from tff_textpriv.text import representations, rolling_hash
 from tff_textpriv.training import (
   classification_settings,
@@ -25,15 +24,48 @@ from tff_textpriv.training import (
 _DEFAULT_CLIENTS = 100
 
 
-class ClassifierWorkbench:
-  """The clients, the model and the evaluation of a run.
+class LabelledWorkbench(workbench.Workbench):
+  """What a run makes of labelled texts, whatever a model reads of them."""
 
-  Attributes:
-    model: The classifier.
-    functional: See `workbench.Workbench`.
-    num_parameters: See there.
-    devices: See there.
-  """
+  _examples: dict[str, labelled_batching.EncodedExamples]
+
+  def __init__(
+    self,
+    chosen: experiment.Experiment,
+    data: labelled.LabelledData,
+    dealt: partition.Partition,
+  ):
+    """Takes the data.
+
+    Args:
+      chosen: The experiment.
+      data: Its data; the training examples are those that were dealt.
+      dealt: The clients and the numbers of their examples.
+    """
+    super().__init__(chosen)
+    self._classes = data.classes
+    self._partitions = partitions(chosen, data, dealt)
+
+  def clients(self, group: str) -> Sequence[str]:
+    """Returns the clients of a group."""
+    return list(self._partitions[group])
+
+  def _epochs(
+    self, purpose: str, user: str, round_number: int, number: int
+  ) -> list[labelled_batching.Batch]:
+    """Makes batches of a client's examples."""
+    rows = self._partitions['train'][user]
+    return labelled_batching.training_batches(
+      self._examples['train'],
+      rows,
+      batch_size=_batch_size(self._chosen, len(rows)),
+      num_epochs=number,
+      rng=randomness.generator(self._chosen.run.seed, purpose, round_number, user),
+    )
+
+
+class ClassifierWorkbench(LabelledWorkbench):
+  """The clients, the model and the evaluation of a run."""
 
   def __init__(
     self,
@@ -42,17 +74,10 @@ class ClassifierWorkbench:
     dealt: partition.Partition,
     folder: pathlib.Path,
   ):
-    """Encodes all texts.
-
-    Args:
-      chosen: The experiment.
-      data: Its data; the training examples are those that were dealt.
-      dealt: The clients and the numbers of their examples.
-      folder: The run's folder.
-    """
+    """Encodes all texts; see the base class. `folder` is the run's."""
+    super().__init__(chosen, data, dealt)
     task: classification_settings.ClassificationSettings = chosen.task_settings
     seed, train = chosen.run.seed, data.train
-    self._partitions = partitions(chosen, data, dealt)
     representation = self._representation = make_representation(task, train, seed)
     # Examples of several groups may share one list of texts: it is encoded once.
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
@@ -80,35 +105,12 @@ class ClassifierWorkbench:
       )
     else:
       self.model = own_models.classifier(chosen.own.model, *shape)
-    self.functional = classification_model.from_classifier(
-      self.model, self.model.initial_weights(seed)
+    initial_weights = self.model.initial_weights(seed)
+    self._prepare_clients(
+      classification_model.from_classifier(self.model, initial_weights)
     )
-    self.num_parameters = self.model.num_parameters
-    self._chosen = chosen
-    self._classes = data.classes
-    self._client = chosen.algorithm.client(self.functional, chosen.algorithm_settings)
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
     self._evaluator = classifier_evaluation.ClassifierEvaluator(self.model)
-
-  def batches(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
-    """Makes a client's batches of a round."""
-    rows = self._partitions['train'][user]
-    return labelled_batching.training_batches(
-      self._examples['train'],
-      rows,
-      batch_size=batch_size(self._chosen, len(rows)),
-      num_epochs=self._chosen.algorithm_settings.local_epochs,
-      rng=randomness.generator(self._chosen.run.seed, 'batches', round_number, user),
-    )
-
-  def adaptation(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
-    """Makes no batches: no part of these models is a client's own."""
-    del user, round_number  # It is the same for all.
-    return []
-
-  def clients(self, group: str) -> Sequence[str]:
-    """Returns the clients of a group."""
-    return list(self._partitions[group])
 
   def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
     """Returns a client's features and labels, ids padded as those of all clients."""
@@ -158,13 +160,8 @@ class ClassifierWorkbench:
       dense_width=self.model.width - made.width,
     )
 
-  def _set_up(self, user: str) -> dict[str, bytes]:
-    """Makes what a device keeps from the start."""
-    del user  # All start alike.
-    return {device_store.STATE: self._client.first_state(())}
 
-
-def batch_size(chosen: experiment.Experiment, num_examples: int) -> int:
+def _batch_size(chosen: experiment.Experiment, num_examples: int) -> int:
   """Returns the batch size of a client with so many examples."""
   updates = chosen.task_settings.updates_per_epoch
   if updates is None or chosen.algorithm.gathers_data:

@@ -1,6 +1,5 @@
 """What one tokenizer makes of the data: encoded text, a model, an evaluator."""
 
-import functools
 import math
 import pathlib
 from collections.abc import Sequence
@@ -12,16 +11,14 @@ import tensorflow as tf
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import batching, clients, encoded
-from tff_textpriv.iterative_processes import algorithm, learning_model, own_models
+from tff_textpriv.iterative_processes import learning_model, own_models
 from tff_textpriv.models import language_models
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.runtime import device_store
 from tff_textpriv.text import tokenizers
 from tff_textpriv.training import (
   evaluation,
   experiment,
   language_settings,
-  user_training,
   workbench,
 )
 
@@ -31,15 +28,11 @@ _OWN_TEST_SHARE = 0.2
 _VALIDATION_USERS = 10
 
 
-class LanguageWorkbench:
+class LanguageWorkbench(workbench.Workbench):
   """The text, the model and the evaluation of a run under one tokenizer.
 
   Attributes:
     tokenizer: The tokenizer.
-    model: The language model for its vocabulary.
-    functional: See `workbench.Workbench`.
-    num_parameters: See there.
-    devices: See there.
   """
 
   def __init__(
@@ -61,6 +54,7 @@ class LanguageWorkbench:
       users: Who trains.
       folder: The run's folder.
     """
+    super().__init__(chosen)
     task: language_settings.LanguageModelSettings = chosen.task_settings
     cache_dir = pathlib.Path(task.data_dir)
     self.tokenizer = tokenizer
@@ -70,11 +64,6 @@ class LanguageWorkbench:
       )
     else:
       self.model = own_models.language_model(chosen.own.model, tokenizer.size)
-    self.num_parameters = self.model.num_parameters
-    self.functional = learning_model.from_language_model(
-      self.model, self.model.initial_weights(chosen.run.seed)
-    )
-    self._chosen = chosen
     self._users = users
     self._tokenizer_file = tokenizer_file
     # Only training text is cut off: all tokenizers must be compared on the same text.
@@ -91,23 +80,14 @@ class LanguageWorkbench:
     self._evaluator = evaluation.LanguageModelEvaluator(
       self.model, tokenizer, task.max_sentence_length
     )
-    self._client = chosen.algorithm.client(self.functional, chosen.algorithm_settings)
-    self._has_own = chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART
-    _check_parts(self._client.num_local, self.model)
     share = task.own_test_share
     self._own_test_share = _OWN_TEST_SHARE * self._has_own if share is None else share
+    initial_weights = self.model.initial_weights(chosen.run.seed)
+    self._prepare_clients(
+      learning_model.from_language_model(self.model, initial_weights)
+    )
+    _check_parts(self._client.num_local, self.model)
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
-
-  def batches(self, user: str, round_number: int) -> list[Any]:
-    """Makes a user's batches of a round."""
-    epochs = self._chosen.algorithm_settings.local_epochs
-    return self._epochs('batches', user, round_number, epochs)
-
-  def adaptation(self, user: str, round_number: int) -> list[Any]:
-    """Makes a user's batches for its own part alone, if it adapts that first."""
-    if not self._client.adapts:
-      return []
-    return self._epochs('adaptation', user, round_number, 1)
 
   def clients(self, group: str) -> Sequence[str]:
     """Returns the users of a group."""
@@ -174,13 +154,6 @@ class LanguageWorkbench:
       task.max_sentence_length,
     )
 
-  @functools.cached_property
-  def _user_trainer(self) -> user_training.UserTrainer:
-    first = self.functional.initial_weights[0][: self._client.num_local]
-    return user_training.UserTrainer(
-      self._client, self.devices if self._has_own else None, first
-    )
-
   def _of_own_models(
     self, weights: Sequence[np.ndarray], number: int, scale: float | None
   ) -> dict[str, float]:
@@ -236,12 +209,6 @@ class LanguageWorkbench:
       return ids
     rng = randomness.generator(self._chosen.run.seed, *purpose)
     return [ids[i] for i in sorted(rng.choice(len(ids), most, replace=False))]
-
-  def _set_up(self, user: str) -> dict[str, bytes]:
-    """Makes what a device keeps from the start: the same for all users."""
-    del user  # They share a tokenizer, and start alike.
-    first = self.functional.initial_weights[0][: self._client.num_local]
-    return {device_store.STATE: self._client.first_state(first)}
 
 
 def _check_parts(num_local: int, model: language_models.LanguageModel) -> None:

@@ -29,15 +29,13 @@ class LineageRow:
     record: The tokenizer and its origin.
     epsilon: What its making cost beyond the model's training, as words.
     kl: KL divergence of unigrams from the users' text to its own.
-    tokens_per_word: On test users.
-    oov_share: On test users.
+    coverage: How it copes with the text of test users.
   """
 
   record: tokenizer_sources.TokenizerRecord
   epsilon: str
   kl: float
-  tokens_per_word: float
-  oov_share: float
+  coverage: statistics.Coverage
 
 
 def write(
@@ -80,8 +78,7 @@ def write(
         record=record,
         epsilon=_cost(record, chosen),
         kl=statistics.unigram_kl(real, own),
-        tokens_per_word=statistics.tokens_per_word(record.tokenizer, test_text),
-        oov_share=statistics.oov_share(record.tokenizer, test_text),
+        coverage=statistics.coverage(record.tokenizer, test_text),
       )
     )
   files.write_atomically(folder / 'tokenizer_lineage.md', _page(rows, folder))
@@ -123,7 +120,8 @@ def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
   for row in rows:
     lines.append(
       f'| {row.record.index} | {_ORIGINS[row.record.source]} | {row.epsilon} '
-      f'| {row.kl:.4f} | {row.tokens_per_word:.3f} | {row.oov_share:.2%} '
+      f'| {row.kl:.4f} | {row.coverage.tokens_per_word:.3f} '
+      f'| {row.coverage.oov_share:.2%} '
       f'| {row.record.tokenizer.size:,} |'
     )
   for row in rows:

@@ -38,9 +38,6 @@ def learn_tokenizer(
     vocab_size: The new vocabulary's size.
     seed: Decides the samples.
     folder: The run's folder; the samples are written there.
-
-  Returns:
-    The record of the new tokenizer.
   """
   sampled = sampling.sample_texts(
     bench.model,

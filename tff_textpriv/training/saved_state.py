@@ -16,9 +16,6 @@ def check(folder: pathlib.Path) -> None:
   Loading a SavedModel and asking for its values runs the functions in it, which could
   read and write any file. A run's folder may come from somebody else.
 
-  Args:
-    folder: The SavedModel.
-
   Raises:
     ValueError: If it is damaged, or has something else in it than a checkpoint has.
   """

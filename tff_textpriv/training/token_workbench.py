@@ -27,7 +27,6 @@ from tff_textpriv.training import (
   experiment,
   token_settings,
   user_evaluation,
-  user_training,
   vocabularies,
   workbench,
 )
@@ -45,14 +44,10 @@ _STAYS_LOCAL = {
 }
 
 
-class TokenWorkbench:
+class TokenWorkbench(classifier_workbench.LabelledWorkbench):
   """The clients, the model and the evaluation of a run.
 
-  Attributes:
-    model: The classifier; of users with tables of their own, with a table of one row.
-    functional: See `workbench.Workbench`.
-    num_parameters: See there.
-    devices: See there.
+  Where users have tables of their own, `model` has a table of one row.
   """
 
   def __init__(
@@ -62,24 +57,13 @@ class TokenWorkbench:
     dealt: partition.Partition,
     folder: pathlib.Path,
   ):
-    """Encodes all texts and makes vocabularies.
-
-    Args:
-      chosen: The experiment.
-      data: Its data; the training examples are those that were dealt.
-      dealt: The clients and the numbers of their examples.
-      folder: The run's folder.
-    """
-    self._chosen = chosen
-    self._classes = data.classes
+    """Encodes all texts and makes vocabularies; see the base class."""
+    super().__init__(chosen, data, dealt)
     task: token_settings.TokenSettings = chosen.task_settings
     seed, train = chosen.run.seed, data.train
-    self._partitions = classifier_workbench.partitions(chosen, data, dealt)
     self._index = tokens.TokenIndex(vocabularies.splitter(task))
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
     encoded = {name: self._index.encode(group.texts) for name, group in groups.items()}
-    keeps = chosen.algorithm.keeps
-    self._has_own = keeps is algorithm.Keeps.MODEL_PART
     settings = chosen.algorithm_settings
     self._start = vocabularies.StartVectors(
       task,
@@ -115,13 +99,12 @@ class TokenWorkbench:
           chosen.own.model, vocabulary.num_rows, 0, len(data.classes)
         )
         weights = self.model.initial_weights(seed)
-    if keeps is algorithm.Keeps.PRIVATE_ROWS:
+    if chosen.algorithm.keeps is algorithm.Keeps.PRIVATE_ROWS:
       num_private = sum(map(tokens.has_digit, vocabulary.tokens))
       self.model = sequence_classifiers.SplitTableClassifier.of(
         self._whole, num_private
       )
       weights = self.model.split(weights)
-    self.functional = classification_model.from_classifier(self.model, weights)
     self._examples = {
       name: labelled_batching.EncodedExamples(
         encoded[name],
@@ -133,31 +116,10 @@ class TokenWorkbench:
       )
       for name, group in groups.items()
     }
-    self.num_parameters = self.model.num_parameters
-    self._client = chosen.algorithm.client(self.functional, settings)
-    self._evaluator = user_evaluation.UserEvaluator(self.model, self._client)
     self._lookup = functools.lru_cache(_CACHED_LOOKUPS)(self._make_lookup)
+    self._prepare_clients(classification_model.from_classifier(self.model, weights))
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
-    self._user_trainer = user_training.UserTrainer(
-      self._client,
-      self.devices if self._has_own else None,
-      self.functional.initial_weights[0][: self._client.num_local],
-    )
-
-  def batches(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
-    """Makes a user's batches of a round."""
-    epochs = self._chosen.algorithm_settings.local_epochs
-    return self._epochs('batches', user, round_number, epochs)
-
-  def adaptation(self, user: str, round_number: int) -> list[labelled_batching.Batch]:
-    """Makes a user's batches for its own part alone, if it adapts that first."""
-    if not self._client.adapts:
-      return []
-    return self._epochs('adaptation', user, round_number, 1)
-
-  def clients(self, group: str) -> Sequence[str]:
-    """Returns the clients of a group."""
-    return list(self._partitions[group])
+    self._evaluator = user_evaluation.UserEvaluator(self.model, self._client)
 
   def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
     """Returns a client's features and labels, in rows of the common table."""
@@ -269,14 +231,7 @@ class TokenWorkbench:
     self, purpose: str, user: str, round_number: int, number: int
   ) -> user_evaluation.Batches:
     """Makes batches of a user's examples, in the rows of its table."""
-    rows = self._partitions['train'][user]
-    batches = labelled_batching.training_batches(
-      self._examples['train'],
-      rows,
-      batch_size=classifier_workbench.batch_size(self._chosen, len(rows)),
-      num_epochs=number,
-      rng=randomness.generator(self._chosen.run.seed, purpose, round_number, user),
-    )
+    batches = super()._epochs(purpose, user, round_number, number)
     return user_evaluation.with_vocabulary(batches, self._lookup(user))
 
   def _test_examples(
@@ -295,7 +250,7 @@ class TokenWorkbench:
   def _set_up(self, user: str) -> dict[str, bytes]:
     """Makes what a user's device keeps from the start."""
     if not self._has_own:
-      return {device_store.STATE: self._client.first_state(())}
+      return super()._set_up(user)
     settings: common_settings.PersonalSettings = self._chosen.algorithm_settings
     train = self._examples['train']
     vocabulary = tokens.most_frequent(
@@ -308,10 +263,10 @@ class TokenWorkbench:
     table = self._start.table(
       self._whole, vocabulary, user if settings.different_init else None
     )
-    others = self.functional.initial_weights[0][1 : self._client.num_local]
+    first = [table, *self._first_local[1:]]
     return {
       _VOCABULARY: vocabulary.to_bytes(),
-      device_store.STATE: self._client.first_state([table, *others]),
+      device_store.STATE: self._client.first_state(first),
     }
 
   def _some_users(self, number: int) -> list[str]:

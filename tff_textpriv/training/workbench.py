@@ -1,8 +1,10 @@
 """The workbench: what one phase of a run makes of a task's data."""
 
+import abc
+import functools
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import algorithm
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.runtime import device_store
-from tff_textpriv.training import experiment, selection
+from tff_textpriv.training import experiment, selection, user_training
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _MEMORY = pathlib.Path('/dev/shm')
 
 
-class Workbench(Protocol):
+class Workbench(abc.ABC):
   """The clients' data, the model and the evaluation of a phase.
 
   Attributes:
@@ -34,29 +36,75 @@ class Workbench(Protocol):
   num_parameters: int
   devices: device_store.DeviceStore | None
 
+  def __init__(self, chosen: experiment.Experiment):
+    """Takes the experiment; what a derived class makes of its data comes after it."""
+    self._chosen = chosen
+    self._has_own = chosen.algorithm.keeps is algorithm.Keeps.MODEL_PART
+
+  def _prepare_clients(self, functional: 'tff.learning.models.FunctionalModel') -> None:
+    """Prepares clients that train a model."""
+    self.functional = functional
+    self.num_parameters = self.model.num_parameters
+    self._client = self._chosen.algorithm.client(
+      functional, self._chosen.algorithm_settings
+    )
+
   def batches(self, user: str, round_number: int) -> list[Any]:
     """Makes the batches on which a user trains in a round."""
+    epochs = self._chosen.algorithm_settings.local_epochs
+    return self._epochs('batches', user, round_number, epochs)
 
   def adaptation(self, user: str, round_number: int) -> list[Any]:
     """Makes the batches on which a user adapts its own part first; perhaps none."""
+    if not self._client.adapts:
+      return []
+    return self._epochs('adaptation', user, round_number, 1)
 
+  @abc.abstractmethod
+  def _epochs(
+    self, purpose: str, user: str, round_number: int, number: int
+  ) -> list[Any]:
+    """Makes batches for so many passes over a user's data; random by their purpose."""
+
+  @abc.abstractmethod
   def clients(self, group: str) -> Sequence[str]:
     """Returns the clients of the `train`, the `validation` or the `test` data."""
 
+  @abc.abstractmethod
   def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
     """Returns what the Keras model reads of a client, and targets: a row per example."""
 
+  @abc.abstractmethod
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates the server's weights on the `validation` or the `test` data."""
 
+  @abc.abstractmethod
   def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
     """Returns the figures of the test, of users' own models too where there are any."""
 
+  @abc.abstractmethod
   def to_keras(self, weights: Sequence[np.ndarray]) -> 'tf.keras.Model | None':
     """Makes the Keras model of the weights; `None` if the server has no model."""
 
+  @abc.abstractmethod
   def usage(self, folder: pathlib.Path) -> usage_lib.Usage:
     """Describes what the model reads; keeps in a folder what it takes to read it."""
+
+  @property
+  def _first_local(self) -> Sequence[np.ndarray]:
+    """The local weights of a device that has not trained yet."""
+    return self.functional.initial_weights[0][: self._client.num_local]
+
+  @functools.cached_property
+  def _user_trainer(self) -> user_training.UserTrainer:
+    """What assembles and trains users' models outside of a round."""
+    devices = self.devices if self._has_own else None
+    return user_training.UserTrainer(self._client, devices, self._first_local)
+
+  def _set_up(self, user: str) -> dict[str, bytes]:
+    """Makes what a device keeps from the start: by default the same for all users."""
+    del user  # They start alike.
+    return {device_store.STATE: self._client.first_state(self._first_local)}
 
 
 def open_devices(
