@@ -7,6 +7,7 @@ import dp_accounting
 import numpy as np
 import pytest
 import sample_plan
+import tensorflow as tf
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import calibration
@@ -276,6 +277,16 @@ def test_no_two_rounds_have_the_same_noise_and_a_plan_knows_no_more_of_them():
   seeds = plan.round_seeds()
   assert seeds.shape == (2000, 2) and seeds.dtype == np.int64
   assert len(np.unique(seeds, axis=0)) == 2000
+
+
+def test_rounds_that_shared_their_noise_by_32_bits_do_not_any_more():
+  def folded(number):
+    seed = tf.constant([0, number], tf.int32)
+    return tuple(tf.random.experimental.stateless_fold_in(seed, 0).numpy())
+
+  assert folded(8026) == folded(122985)  # How it was done.
+  stream = sample_plan.PLAN.stream
+  assert (stream.words('noise', 8026) != stream.words('noise', 122985)).all()
 
 
 def test_noise_that_hides_nobody_is_no_guarantee():
