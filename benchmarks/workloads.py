@@ -18,7 +18,7 @@ CLIENT_LEARNING_RATE = 0.5
 CLIP = 0.01
 # So little that all contenders still end with the same weights; it takes as long
 # to draw as any other.
-NOISE_MULTIPLIER = 1e-8
+NOISE_MULTIPLIER = 1e-7
 BATCH_SIZE = 16
 SEED = 1
 

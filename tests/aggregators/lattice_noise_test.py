@@ -30,6 +30,15 @@ def test_any_number_of_draws_can_be_had(number):
   assert lattice_noise.draw(_LAW, _SEED, number).shape == [number]
 
 
+@pytest.mark.parametrize('stddev', [1.0, 3.0, 20.0])
+def test_coarse_noise_has_its_variance_where_nothing_is_claimed(stddev):
+  law = RoundedGaussian(stddev, shift=0.0)
+  noise = lattice_noise.draw(law, _SEED, 200_000).numpy()
+  # Five standard errors of a variance.
+  assert abs(noise.var() / law.variance - 1) < 5 * math.sqrt(2 / 200_000)
+  assert abs(noise.mean()) < 5 * math.sqrt(law.variance / 200_000)
+
+
 def test_chunks_and_seeds_do_not_repeat_each_other():
   noise = lattice_noise.draw(_LAW, _SEED, 3 * 2**15).numpy().reshape(3, -1)
   other = lattice_noise.draw(_LAW, tf.constant([5, 8], tf.int64), 2**15).numpy()
@@ -129,7 +138,7 @@ def test_what_is_added_to_the_figure_is_small_and_grows_with_the_draws():
 
 
 @pytest.mark.parametrize(
-  ('stddev', 'shift'), [(100.0, 0.0), (2.0**50, 0.0), (2.0**20, 1000.0)]
+  ('stddev', 'shift'), [(100.0, 2.0), (0.5, 0.0), (2.0**50, 0.0), (2.0**20, 1000.0)]
 )
 def test_laws_that_cannot_be_drawn_are_refused(stddev, shift):
   with pytest.raises(PrivacyError):

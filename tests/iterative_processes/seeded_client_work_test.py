@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import small_models
 import tensorflow_federated as tff
+from sample_plan import NO_MECHANISM
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import fed_avg, optimizers, seeded_client_work
@@ -45,7 +46,9 @@ def optimizer():
 
 @pytest.fixture(scope='module')
 def work(optimizer):
-  return seeded_client_work.build(small_models.linear(1), optimizer, _WEIGHTING)
+  return seeded_client_work.build(
+    small_models.linear(1), optimizer, _WEIGHTING, NO_MECHANISM
+  )
 
 
 def test_each_update_is_that_of_tffs_own_client_work_and_carries_its_clients_seed(
@@ -109,7 +112,10 @@ def test_the_client_optimizer_is_the_one_that_the_flag_names(tff_runtime):
   def step(**settings) -> np.ndarray:
     chosen = fed_avg.FedAvgSettings(client_learning_rate=0.01, **settings)
     work = seeded_client_work.build(
-      small_models.linear(1), optimizers.client_optimizer(chosen), _WEIGHTING
+      small_models.linear(1),
+      optimizers.client_optimizer(chosen),
+      _WEIGHTING,
+      NO_MECHANISM,
     )
     return _run(work, first_batch).result[0].update['delta'][0]
 

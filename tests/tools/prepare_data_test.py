@@ -41,7 +41,7 @@ def test_posts_become_users_of_three_disjoint_splits(tmp_path):
   assert prepare_data.main(settings) == 0
   data = stackoverflow.load(settings.output)
   data.check_disjoint()
-  assert [len(users) for users in _users(data)] == [16, 2, 2]
+  assert [len(users) for users in _users(data)] == [16, 3, 1]
   assert set.union(*_users(data)) == {f's/{user}' for user in range(20)}
   user = data.train.client_ids[0]
   number = user.removeprefix('s/')
@@ -199,5 +199,5 @@ def test_real_reddit_posts_are_converted(tmp_path, real_data):
   assert prepare_data.main(settings) == 0
   data = reddit.load(settings.output, seed=0)
   data.check_disjoint()
-  assert [len(users) for users in _users(data)] == [40, 5, 5]
+  assert [len(users) for users in _users(data)] == [42, 5, 3]
   assert all(len(data.test.read(user)) > 10 for user in data.test.client_ids)

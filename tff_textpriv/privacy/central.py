@@ -176,9 +176,21 @@ class CentralGaussian(mechanism.Mechanism):
       return 0.0
     return self.adaptive.count_stddev * self.scale
 
+  @property
+  def _is_promise(self) -> bool:
+    """Whether users of the simulation itself are promised something."""
+    return self.no_guarantee_reason is None and not self.is_scaled
+
   def points(self, num_coordinates: int) -> lattice.Lattice:
     """Returns the whole numbers that stand for updates of a size."""
-    return lattice.fitting(num_coordinates, self.simulated_cohort, self.sum_stddev(1.0))
+    return lattice.fitting(
+      num_coordinates,
+      self.simulated_cohort,
+      self.sum_stddev(1.0),
+      rounded_gaussian.SMALLEST_STDDEV
+      if self._is_promise
+      else rounded_gaussian.SMALLEST_UNCLAIMED,
+    )
 
   def noise_law(self, stddev: float, noise_multiplier: float) -> RoundedGaussian:
     """Returns the law of the noise on sums of whole numbers.
@@ -187,8 +199,7 @@ class CentralGaussian(mechanism.Mechanism):
       stddev: Its standard deviation.
       noise_multiplier: Its share of the noise multiplier.
     """
-    shift = 0.0 if self.no_guarantee_reason else 2 / noise_multiplier
-    return RoundedGaussian(stddev, shift)
+    return RoundedGaussian(stddev, 2 / noise_multiplier if self._is_promise else 0.0)
 
   def round_seeds(self) -> np.ndarray:
     """Returns the seed of the noise of each planned round, int64 [rounds, 2].

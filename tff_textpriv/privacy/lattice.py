@@ -42,19 +42,25 @@ class Lattice:
     return self.clip * (1 - _PRODUCT_ERROR) - math.sqrt(num_coordinates) / 2
 
 
-def fitting(num_coordinates: int, num_clients: int, noise: float) -> Lattice:
+def fitting(
+  num_coordinates: int,
+  num_clients: int,
+  noise: float,
+  smallest: float = rounded_gaussian.SMALLEST_STDDEV,
+) -> Lattice:
   """Returns a lattice on which sums do not overflow and rounding costs next to nothing.
 
   Args:
     num_coordinates: The size of an update.
     num_clients: The (expected) number of clients of a sum; twice as many may come.
     noise: The standard deviation of the noise, in clip norms.
+    smallest: What that must at least be in whole numbers.
   """
   room = math.log2(2 * num_clients + 64)
   narrow = Lattice(math.floor(31 - room), False)
   if (
     math.sqrt(num_coordinates) / 2 <= _LARGEST_LOSS * narrow.clip
-    and noise * narrow.clip >= rounded_gaussian.SMALLEST_STDDEV
+    and noise * narrow.clip >= smallest
   ):
     return narrow
   above_one = max(0, math.ceil(math.log2(noise)))

@@ -35,6 +35,8 @@ _REACH = 12.0
 LONGEST_SHIFT = 400.0
 # Below this the law is not that of a rounded Gaussian to the precision that is claimed.
 SMALLEST_STDDEV = 4096.0
+# Where nothing is claimed it need not be.
+SMALLEST_UNCLAIMED = 1.0
 # Above this the longest reach is no longer a whole number in double precision.
 _LARGEST_STDDEV = 2.0**44
 
@@ -79,7 +81,8 @@ class RoundedGaussian:
   shift: float
 
   def __post_init__(self) -> None:
-    if not SMALLEST_STDDEV <= self.stddev <= _LARGEST_STDDEV:
+    smallest = SMALLEST_STDDEV if self.shift else SMALLEST_UNCLAIMED
+    if not smallest <= self.stddev <= _LARGEST_STDDEV:
       raise PrivacyError(
         f'noise of standard deviation {self.stddev:g} has no law on whole numbers'
       )
@@ -117,7 +120,7 @@ def added_delta(num_draws: int) -> float:
 @functools.lru_cache(maxsize=8)
 def _tables(stddev: float, reach: float) -> Tables:
   """Lays out strips and slots: to each strip as many slots as its largest probability."""
-  strip_bits = int(math.floor(math.log2(stddev / _STRIPS_PER_STDDEV)))
+  strip_bits = max(0, math.floor(math.log2(stddev / _STRIPS_PER_STDDEV)))
   width = 1 << strip_bits
   per_side = math.ceil(reach * stddev / width)
   strips = np.arange(-per_side, per_side, dtype=np.int64)
