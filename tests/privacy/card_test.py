@@ -176,3 +176,20 @@ def test_a_card_that_cannot_be_written_leaves_the_old_one(tmp_path):
     card_lib.write({**card, 'epsilon': math.nan}, tmp_path)
   assert (tmp_path / 'privacy_card.json').read_text() == before
   assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_rho_is_that_of_the_users_with_most_rounds():
+  def rho(*groups):
+    ledger = Ledger.of(PLAN)
+    for group in groups:
+      ledger.charge(PLAN, group=group)
+    page = card_page.render(
+      card_lib.privacy_card(ledger, PLAN, task='reddit', algo='dp_fed_avg', facts={})
+    )
+    (row,) = [line for line in page.splitlines() if 'rho-zCDP' in line]
+    return float(row.split('|')[2])
+
+  # Rounds of noise multiplier 1 have a rho of a half each; halves do not add up.
+  assert rho('', '', '') == 1.5
+  assert rho('first', 'first', 'second') == 1.0
+  assert rho('', 'first', 'second') == 1.0

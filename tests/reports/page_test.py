@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tff_textpriv.reports import folders, page
+from tff_textpriv.reports import folders, page, promises
 
 _EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>'
 
@@ -144,6 +144,21 @@ def test_a_single_run_has_its_card_open_and_no_front(write_run, tmp_path):
   assert 'only: fed_avg on imdb' in text
   assert 'Pareto' not in text
   assert '<details open><summary><strong>only</strong>' in content
+
+
+def test_a_private_run_has_the_curve_of_epsilon_over_delta(write_run, cards):
+  private = page.render(folders.search([write_run('private', epsilon=4)]))
+  assert 'Epsilon at other deltas' in private
+  assert 'Epsilon at other deltas' not in page.render(
+    folders.search([write_run('plain')])
+  )
+  points = promises.curve(cards[4])
+  assert [x for x, _ in points] == list(range(2, 13))
+  epsilons = [epsilon for _, epsilon in points]
+  assert epsilons == sorted(epsilons)
+  # At the card's own delta it is the card's figure.
+  assert dict(points)[6] == pytest.approx(cards[4]['epsilon'])
+  assert promises.curve({'curve': [{'delta': 'x'}, 3, {'delta': 0.1}]}) == []
 
 
 def test_no_run_is_needed_beside_an_attack(write_attack):

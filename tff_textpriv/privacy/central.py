@@ -342,7 +342,8 @@ class CentralGaussian(mechanism.Mechanism):
       ),
       mechanism.paragraph(central_notes.mechanism(self), title='Mechanism'),
       mechanism.table(
-        ('setting', 'value'), central_notes.settings(self, self._rounds_done(ledger))
+        ('setting', 'value'),
+        central_notes.settings(self, self._rounds_done(ledger), self._rho(ledger)),
       ),
       mechanism.paragraph(central_notes.sampling(self)),
       mechanism.paragraph(central_notes.sizes(self)),
@@ -350,6 +351,17 @@ class CentralGaussian(mechanism.Mechanism):
         f'Noise source. {mechanism.GAUSSIAN_SOURCES[self.noise_source]}'
       ),
     ]
+
+  def _rho(self, ledger: 'Ledger') -> float | None:
+    """Returns the rho of zCDP of the users with most rounds; nothing without noise."""
+    if self.noise_multiplier == 0:
+      return None
+    theirs = [entry for entry in ledger.entries if entry.cost == self.cost]
+    rounds = [
+      sum(entry.count for entry in theirs if entry.group in ('', one.group))
+      for one in theirs
+    ]
+    return max(rounds, default=0) * self.cost.rho
 
   def _rounds_done(self, ledger: 'Ledger') -> int:
     return sum(entry.count for entry in ledger.entries if entry.cost == self.cost)

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
   from tff_textpriv.privacy.central import CentralGaussian
 
 
-def settings(plan: 'CentralGaussian', rounds_done: int) -> list[tuple[str, str]]:
+def settings(
+  plan: 'CentralGaussian', rounds_done: int, rho: float | None
+) -> list[tuple[str, str]]:
   """Returns the table of its numbers: setting, value."""
   rows = [
     ('clip', f'{plan.clip:g}'),
@@ -21,9 +23,8 @@ def settings(plan: 'CentralGaussian', rounds_done: int) -> list[tuple[str, str]]
       ('... of the update', f'{plan.update_noise_multiplier:.4g}'),
       ('... of the clipping counts', f'{counts:.4g}'),
     ]
-  if plan.noise_multiplier:
-    rho = rounds_done * plan.cost.rho
-    rows.append(('rho-zCDP of these rounds, sampling aside', f'{rho:.4g}'))
+  if rho is not None:
+    rows.append(('rho-zCDP of a user’s rounds, sampling aside', f'{rho:.4g}'))
   rows += [
     ('rounds done', f'{rounds_done:,}'),
     ('rounds planned', f'{plan.rounds:,}'),

@@ -60,3 +60,16 @@ def read(card: Mapping[str, Any] | None) -> Promise:
     str(words.get('label', 'of an unknown kind')),
     str(words.get('explanation', 'The card does not say what the figure is of.')),
   )
+
+
+def curve(card: Mapping[str, Any] | None) -> list[tuple[int, float]]:
+  """Reads the epsilons of a card at other deltas: x of delta = 10^-x, and epsilon."""
+  points = (card or {}).get('curve')
+  found = []
+  for point in points if isinstance(points, list) else ():
+    values = point if isinstance(point, Mapping) else {}
+    delta = metrics.number(values.get('delta'))
+    epsilon = metrics.number(values.get('epsilon'))
+    if delta is not None and epsilon is not None and 0 < delta < 1:
+      found.append((round(-math.log10(delta)), epsilon))
+  return found

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from tff_textpriv.reports import folders, markdown, promises, runs
+from tff_textpriv.reports import charts, folders, markdown, promises, runs
 from tff_textpriv.reports.markup import details, element, join, table
 
 # With more runs, their table is folded.
@@ -51,7 +51,20 @@ def cards(all_runs: Sequence[runs.Run]) -> Markup:
     all_runs,
     lambda run: run.card_text,
     lambda run: element('span', _headline(run), class_='headline'),
+    _privacy_curve,
   )
+
+
+def _privacy_curve(run: runs.Run) -> Markup | None:
+  """Draws the epsilons of a run at all deltas, if its card has them."""
+  points = promises.curve(run.card)
+  if len(points) < 2:
+    return None
+  axes = charts.Axes(
+    'Epsilon at other deltas:', 'all hold at once; delta is 10 to the minus x', 'x'
+  )
+  line = charts.Line(run.name, points, 's0')
+  return element('div', charts.line_chart([line], axes), class_='charts')
 
 
 def tokenizers(all_runs: Sequence[runs.Run]) -> Markup:
@@ -63,6 +76,7 @@ def _shared_pages(
   all_runs: Sequence[runs.Run],
   page_of: Callable[[runs.Run], str],
   note_of: Callable[[runs.Run], Markup | None] = lambda _: None,
+  figure_of: Callable[[runs.Run], Markup | None] = lambda _: None,
 ) -> Markup:
   """Writes each different page once, under the names of the runs that have it."""
   by_text: dict[str, list[runs.Run]] = {}
@@ -74,7 +88,7 @@ def _shared_pages(
       join(
         [element('strong', ', '.join(run.name for run in group)), note_of(group[0])]
       ),
-      markdown.to_html(text, top_level=4),
+      join([figure_of(group[0]), markdown.to_html(text, top_level=4)]),
       is_open=len(all_runs) == 1,
     )
     for text, group in by_text.items()
