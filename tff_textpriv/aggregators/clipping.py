@@ -10,6 +10,8 @@ from tff_textpriv.privacy import lattice
 
 # Longer updates count as nothing, as if they were not finite.
 _LONGEST = 2.0**64
+# Squares that single precision adds up to a relative error of 2^-14 at most.
+_ADDED_UP = 1024
 
 
 def clip_update(
@@ -30,11 +32,7 @@ def clip_update(
   """
   leaves = tf.nest.flatten(update)
   clip = tf.cast(clip, tf.float64)
-  # In double precision sums of so many squares are exact enough for a promise. If any
-  # number is not finite, neither is the norm.
-  norm = tf.sqrt(
-    tf.add_n([tf.reduce_sum(tf.square(tf.cast(leaf, tf.float64))) for leaf in leaves])
-  )
+  norm = tf.sqrt(tf.add_n([_sum_of_squares(leaf) for leaf in leaves]))
   is_sound = norm <= _LONGEST
   unit, longest = tf.ones_like(clip), clip
   if points is not None:
@@ -42,17 +40,41 @@ def clip_update(
     unit = points.clip / clip
     longest = tf.constant(points.inner_clip(size), tf.float64)
   # Written so that an infinite clip and a norm of zero both leave the update as it is.
-  scale = tf.where(is_sound, tf.minimum(unit, longest / norm), 0.0)
+  scale = tf.minimum(unit, longest / norm)
 
   def bounded(leaf: tf.Tensor) -> tf.Tensor:
-    sound = tf.where(is_sound, leaf, tf.zeros_like(leaf))
-    scaled = sound * tf.cast(scale, leaf.dtype)
+    scaled = leaf * tf.cast(scale, leaf.dtype)
     if points is None:
       return scaled
     return tf.cast(tf.round(scaled), tf.int64 if points.is_wide else tf.int32)
 
+  def nothing(leaf: tf.Tensor) -> tf.Tensor:
+    dtype = leaf.dtype if points is None else tf.int64 if points.is_wide else tf.int32
+    return tf.zeros(leaf.shape, dtype)
+
+  # One or the other: a choice number by number would cost another look at all of them.
+  contributed = tf.cond(
+    is_sound,
+    lambda: [bounded(leaf) for leaf in leaves],
+    lambda: [nothing(leaf) for leaf in leaves],
+  )
   return collections.OrderedDict(
-    update=tf.nest.pack_sequence_as(update, [bounded(leaf) for leaf in leaves]),
+    update=tf.nest.pack_sequence_as(update, contributed),
     unclipped_half=tf.where(norm <= clip, 1, -1),
     left_out=tf.cast(~is_sound | tf.equal(norm, 0), tf.int32),
+  )
+
+
+def _sum_of_squares(values: tf.Tensor) -> tf.Tensor:
+  """Adds up squares to a relative error of 2^-14, as a double; not finite if any is not.
+
+  So many numbers as can be trusted to single precision are added up in it, and their
+  sums in double precision: half as much work as double precision throughout. What the
+  error does to a norm, half of it, `Lattice.inner_clip` leaves free.
+  """
+  flat = tf.reshape(values, [-1])
+  whole = flat.shape[0] // _ADDED_UP * _ADDED_UP
+  rows = tf.reduce_sum(tf.square(tf.reshape(flat[:whole], [-1, _ADDED_UP])), axis=1)
+  return tf.reduce_sum(tf.cast(rows, tf.float64)) + tf.reduce_sum(
+    tf.square(tf.cast(flat[whole:], tf.float64))
   )

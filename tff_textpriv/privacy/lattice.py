@@ -12,8 +12,8 @@ from tff_textpriv.privacy import rounded_gaussian
 
 # What rounding may add to a norm of an update, as a share, before more bits are taken.
 _LARGEST_LOSS = 0.01
-# What the rounding of single-precision products may add to a norm, with a margin.
-_PRODUCT_ERROR = 2.0**-20
+# What single precision may add to a norm: by sums of squares (2^-15) and by products.
+_FLOAT_ERROR = 2.0**-14
 _WIDE_BITS = 44
 
 
@@ -39,7 +39,7 @@ class Lattice:
 
     It moves each coordinate by a half at most, and so a norm by sqrt(d) / 2.
     """
-    return self.clip * (1 - _PRODUCT_ERROR) - math.sqrt(num_coordinates) / 2
+    return self.clip * (1 - _FLOAT_ERROR) - math.sqrt(num_coordinates) / 2
 
 
 def fitting(
