@@ -48,7 +48,7 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
       except (ValueError, csv.Error) as error:
         raise clients.DataError.in_file(
           file, f'{error}; {_EXPECTED}', line=reader.line_num
-        ) from error
+        ) from None
   except OSError as error:
     raise clients.DataError.in_file(
       file, f'cannot be read ({error.strerror}); {_EXPECTED}'

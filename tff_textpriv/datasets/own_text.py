@@ -147,7 +147,7 @@ def data_set_name(path: str) -> str:
   return os.path.basename(os.path.normpath(path))
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class _Found:
   """Labelled texts of one group, as they are found."""
 

@@ -18,6 +18,8 @@ class Groups(NamedTuple):
   validation: list[str]
   test: list[str]
 
+  __repr__ = object.__repr__
+
 
 def numbered(names: Iterable[str]) -> list[str]:
   """Returns names with how often each has come before, so that none comes twice.
