@@ -52,15 +52,19 @@ def without_help(argv: Sequence[str]) -> list[str]:
 
 def expand_flagfiles(argv: Sequence[str]) -> list[str]:
   """Replaces each `--flagfile=F` by the flags that the file holds."""
+  files = [part for part in argv if part.lstrip('-').startswith('flagfile')]
   try:
-    return absl_flags.FlagValues().read_flags_from_files(list(argv))
+    expanded = absl_flags.FlagValues().read_flags_from_files(list(argv))
   except absl_flags.Error as error:
     raise UsageError(str(error)) from error
   except UnicodeDecodeError as error:
-    files = [part for part in argv if part.lstrip('-').startswith('flagfile')]
     raise UsageError(
       f'{" ".join(files)} is no text in UTF-8 with a flag a line: {error}'
-    ) from error
+    ) from None
+  # Such a file may be anything, users' text too: nothing of it is told.
+  if any(not part.startswith('-') and part not in argv for part in expanded):
+    raise UsageError(f'{" ".join(files)} has a line that is no flag, --name=value')
+  return expanded
 
 
 def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
@@ -296,10 +300,11 @@ def _convert(field: dataclasses.Field, given: Any) -> Any:
   else:
     try:
       converted = [element_type(element) for element in elements]
-    except ValueError as error:
+    except ValueError:
+      # What Python says quotes the text, however long it is.
       raise settings_lib.SettingsError(
         field.name, text, f'must be {settings_lib.allowed_range(field)}'
-      ) from error
+      ) from None
   return tuple(converted) if is_list else converted[0]
 
 

@@ -16,16 +16,18 @@ from typing import Any
 # The default of a setting that has none: it must be given.
 REQUIRED: Any = dataclasses.MISSING
 _MOST_SUGGESTIONS = 3
+# No file has a longer name, and no other value is longer: it is rather somebody's data.
+_LONGEST_NAME = 255
+_LONGEST_SHOWN = 100
 
 
 class SettingsError(ValueError):
   """A setting has a value that cannot be used; the message names its flag."""
 
   def __init__(self, name: str, value: Any, problem: str):
-    self.name = name
-    self.value = value
-    shown = name if value is None else f'{name}={format_value(value)}'
-    super().__init__(f'--{shown}: {problem}')
+    self.name = shown(name)
+    given = '' if value is None else f'={shown(format_value(value))}'
+    super().__init__(f'--{self.name}{given}: {problem}')
 
 
 class IncompatibleSettingsError(ValueError):
@@ -148,6 +150,13 @@ def format_value(value: Any) -> str:
   return str(value)
 
 
+def shown(text: str) -> str:
+  """Returns a name or a value for a message; if it may be data, only its length."""
+  if len(text) <= _LONGEST_SHOWN and text.isprintable():
+    return text
+  return f'(a text of {len(text):,} characters)'
+
+
 def _check(field: dataclasses.Field, value: Any) -> None:
   """Raises `SettingsError` unless `value` is allowed for `field`."""
   if value is None:
@@ -164,9 +173,23 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         None,
         f'must be {allowed_range(field)}, and no {type(element).__name__}',
       )
+    if isinstance(element, str) and not _is_name(element):
+      raise SettingsError(
+        field.name,
+        None,
+        f'must be {allowed_range(field)} in one line that could be the name of a file, '
+        f'and no text of {len(element):,} characters',
+      )
     if not _is_allowed(field, element_type, element):
       hint = did_you_mean(element, field.metadata['choices'] or ())
       raise SettingsError(field.name, value, f'must be {allowed_range(field)}{hint}')
+
+
+def _is_name(text: str) -> bool:
+  """Tells whether a text could be a name or a path, and not a document."""
+  return text.isprintable() and all(
+    len(part) <= _LONGEST_NAME for part in text.split('/')
+  )
 
 
 def _is_allowed(field: dataclasses.Field, element_type: type, element: Any) -> bool:

@@ -288,7 +288,7 @@ def test_the_fingerprint_tells_groups_and_versions_of_a_file_apart(tmp_path):
 
 
 def test_an_unknown_user_is_refused(tmp_path):
-  with pytest.raises(UnknownClientError, match="'nobody' among the 20 users"):
+  with pytest.raises(UnknownClientError, match='no such user among the 20 users'):
     reddit.IndexedComments([str(_write_lines(tmp_path))]).read('nobody')
 
 

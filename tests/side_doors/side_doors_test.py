@@ -242,6 +242,6 @@ def test_a_message_about_a_mistake_quotes_no_text_user_or_label(
 
 
 def test_a_marker_in_a_message_would_be_found():
-  with pytest.raises(clients.UnknownClientError) as caught:
-    clients.InMemoryClientText({}).read(_USER)
+  with pytest.raises(KeyError) as caught:
+    {}[_USER]
   assert markers_in(str(caught.value).encode()) == {_USER}

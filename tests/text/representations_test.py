@@ -49,7 +49,7 @@ def test_vectors_are_averaged_over_the_words_that_have_one(tmp_path):
   ('content', 'problem'),
   [
     ('good 1 2\nbad 1\n', ':2: 1 numbers where there were 2 before'),
-    ('good 1 two\n', ':1: could not convert'),
+    ('good 1 two\n', ':1: a number that cannot be read'),
     ('good\n', ':1: 0 numbers'),
     ('', 'no vector'),
   ],

@@ -71,7 +71,7 @@ def test_vectors_are_read_for_some_words_and_for_the_first(tmp_path):
   ('content', 'message'),
   [
     ('a 1 2\nb 1\n', r':2: 1 numbers where there were 2'),
-    ('a 1 x\n', ':1: could not convert'),
+    ('a 1 x\n', ':1: a number that cannot be read'),
     ('', 'no vector'),
   ],
 )

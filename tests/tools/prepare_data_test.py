@@ -41,6 +41,7 @@ def test_posts_become_users_of_three_disjoint_splits(tmp_path):
   assert prepare_data.main(settings) == 0
   data = stackoverflow.load(settings.output)
   data.check_disjoint()
+  # Users are dealt each by themselves: the groups have their shares only about.
   assert [len(users) for users in _users(data)] == [16, 3, 1]
   assert set.union(*_users(data)) == {f's/{user}' for user in range(20)}
   user = data.train.client_ids[0]

@@ -50,7 +50,7 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
     except (ValueError, csv.Error) as error:
       raise clients.DataError.in_file(
         file, f'{error}; {_EXPECTED}', line=reader.line_num
-      ) from error
+      ) from None
   if len(texts) < least:
     raise clients.DataError.in_file(file, f'{len(texts)} examples; {_EXPECTED}')
   return labelled.Examples.of_texts(texts, labels)

@@ -75,7 +75,7 @@ class SqlClientText(clients.ClientText):
   def read(self, client_id: str) -> list[str]:
     """See the base class; the order is that of the file."""
     if client_id not in self._members:
-      raise clients.UnknownClientError(client_id, len(self._client_ids))
+      raise clients.UnknownClientError(len(self._client_ids))
     # A connection for each call is cheap, and safe in threads and forks.
     with open_file(self._path) as connection:
       rows = connection.execute(
@@ -108,7 +108,7 @@ class SqlClientText(clients.ClientText):
         self._path,
         f'row {row} of the table examples cannot be read; expected a serialized '
         f'tf.train.Example with one UTF-8 string in the feature tokens ({error})',
-      ) from error
+      ) from None
 
 
 class Example(NamedTuple):
@@ -118,6 +118,9 @@ class Example(NamedTuple):
   split: str
   client_id: str
   proto: bytes
+
+  def __repr__(self) -> str:
+    return object.__repr__(self)
 
 
 def scan(path: str) -> Iterator[Example]:
@@ -149,8 +152,15 @@ def features(proto: bytes) -> dict[str, Any]:
     content = getattr(feature, feature.WhichOneof('kind') or 'bytes_list').value
     if len(content) == 1:
       (value,) = content
-      values[name] = value.decode() if isinstance(value, bytes) else value
+      values[name] = _decoded(value) if isinstance(value, bytes) else value
   return values
+
+
+def _decoded(value: bytes) -> str:
+  try:
+    return value.decode()
+  except UnicodeDecodeError as error:
+    raise ValueError(str(error)) from None
 
 
 class Writer:
@@ -244,11 +254,12 @@ def open_file(path: str) -> Iterator[sqlite3.Connection]:
       connection.execute('PRAGMA trusted_schema=OFF')
       connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
       yield connection
-  # The message may quote what is damaged, and then is no UTF-8.
+  # The message may quote a text, or what is damaged, and then is no UTF-8.
   except (sqlite3.Error, UnicodeDecodeError) as error:
+    reason = getattr(error, 'sqlite_errorname', 'a text in it is not UTF-8')
     raise clients.DataError.in_file(
-      path, f'SQLite cannot read the file ({error}); {EXPECTED}'
-    ) from error
+      path, f'SQLite cannot read the file ({reason}); {EXPECTED}'
+    ) from None
 
 
 def check(path: str) -> None:

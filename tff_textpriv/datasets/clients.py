@@ -14,7 +14,11 @@ from tff_textpriv.text.normalize import normalize
 
 
 class DataError(ValueError):
-  """Data that cannot be used; the message says where it is and what is wrong."""
+  """Data that cannot be used; the message says where it is and what is wrong.
+
+  Neither it nor an error that is shown with it holds any of the data. Those of JSON and
+  of encodings have the whole text in them: this one is raised `from None` then.
+  """
 
   @classmethod
   def in_file(
@@ -72,10 +76,9 @@ def files_in(folder: str | os.PathLike[str], *patterns: str) -> list[pathlib.Pat
 class UnknownClientError(KeyError):
   """A user was asked for who is not in the data set."""
 
-  def __init__(self, client_id: str, num_clients: int):
-    self.client_id = client_id
+  def __init__(self, num_clients: int):
     super().__init__(
-      f'no user {client_id!r} among the {num_clients} users of this data set'
+      f'there is no such user among the {num_clients} users of this data set'
     )
 
   def __str__(self) -> str:
@@ -160,7 +163,7 @@ class InMemoryClientText(ClientText):
   def read(self, client_id: str) -> list[str]:
     """See the base class."""
     if client_id not in self._texts:
-      raise UnknownClientError(client_id, len(self._texts))
+      raise UnknownClientError(len(self._texts))
     return list(self._texts[client_id])
 
   @functools.cached_property
@@ -187,7 +190,7 @@ class Subset(ClientText):
     self._members = frozenset(ids)
     unknown = self._members.difference(whole.client_ids)
     if unknown:
-      raise UnknownClientError(min(unknown), len(whole.client_ids))
+      raise UnknownClientError(len(whole.client_ids))
 
   @property
   def client_ids(self) -> Sequence[str]:
@@ -197,7 +200,7 @@ class Subset(ClientText):
   def read(self, client_id: str) -> list[str]:
     """See the base class."""
     if client_id not in self._members:
-      raise UnknownClientError(client_id, len(self._ids))
+      raise UnknownClientError(len(self._ids))
     return self._whole.read(client_id)
 
   @functools.cached_property

@@ -8,7 +8,7 @@ that were read; users are dealt into groups only when it is opened (`own_text`).
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tqdm
@@ -138,7 +138,7 @@ def _choose_columns(
     names = kind.columns(path)
     if not names:
       raise clients.DataError.in_file(path, f'there is no row in it; {_EXPECTED}')
-    listed = ', '.join(names[:30]) + (', ...' if len(names) > 30 else '')
+    listed = _listed(names, roles.values())
     for role, name in roles.items():
       flag = f'{role}_column'
       if name is None:
@@ -164,6 +164,17 @@ def _choose_columns(
         f'{role}_column', name, f'is also --{others[0]}_column'
       )
   return chosen
+
+
+def _listed(names: Sequence[str], wanted: Iterable[str | None]) -> str:
+  """Says which columns there are.
+
+  Where none of those that are wanted is there, the first line may be none of names, but
+  somebody's text.
+  """
+  if not set(names).intersection(wanted):
+    return f'{len(names)} columns'
+  return ', '.join(names[:30]) + (', ...' if len(names) > 30 else '')
 
 
 def _copy(

@@ -90,7 +90,7 @@ class GeneratedClientText(clients.ClientText):
     prefix, _, digits = client_id.rpartition('_')
     is_number = digits.isascii() and digits.isdecimal() and str(int(digits)) == digits
     if prefix != self._group or not is_number or int(digits) >= self._num_users:
-      raise clients.UnknownClientError(client_id, self._num_users)
+      raise clients.UnknownClientError(self._num_users)
     rng = np.random.default_rng([self._seed, _STREAMS[self._group], int(digits)])
     num_sentences = int(rng.integers(_MIN_SENTENCES, _MAX_SENTENCES + 1))
     topics = artificial_language.draw_topics(rng, num_sentences, _USER_CONCENTRATION)

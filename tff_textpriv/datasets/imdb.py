@@ -55,7 +55,7 @@ def _read_folder(folder: pathlib.Path) -> labelled.Examples:
       except (OSError, UnicodeDecodeError) as error:
         raise clients.DataError.in_file(
           file, f'cannot be read ({error}); expected a review in UTF-8'
-        ) from error
+        ) from None
       labels.append(label)
   return labelled.Examples.of_texts(texts, labels)
 
@@ -80,7 +80,7 @@ def _read_csv(
     except (ValueError, csv.Error) as error:
       raise clients.DataError.in_file(
         file, f'{error}; {_EXPECTED}', line=reader.line_num
-      ) from error
+      ) from None
   if len(texts) < 4:
     raise clients.DataError.in_file(file, f'only {len(texts)} reviews; {_EXPECTED}')
   examples = labelled.Examples.of_texts(texts, labels)

@@ -11,7 +11,7 @@ from tff_textpriv.datasets import clients, splits
 _VALIDATION_SHARE = 0.1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Examples:
   """Labelled examples. Several may have one text: all ratings of a movie do.
 
@@ -43,6 +43,9 @@ class Examples:
 
   def __len__(self) -> int:
     return len(self.labels)
+
+  def __repr__(self) -> str:
+    return f'Examples({len(self)} of {len(self.texts)} texts)'
 
   def keys(self) -> list[str]:
     """Returns what tells each example from others, whatever else there is."""

@@ -74,6 +74,9 @@ class User(NamedTuple):
   end: int
   value: Any
 
+  def __repr__(self) -> str:
+    return object.__repr__(self)
+
   def comments(self) -> list[str]:
     """Extracts the comments; raises `ValueError` with the reason."""
     if not rows.is_encodable(self.name):
@@ -175,7 +178,7 @@ class _Shard:
         self._path,
         f'damaged, truncated or no JSON ({error.msg}); {EXPECTED}',
         line=line,
-      ) from error
+      ) from None
     if not isinstance(listed, list) or found != set(map(str, listed)):
       raise clients.DataError.in_file(
         self._path, f'"users" and "user_data" do not list the same users; {EXPECTED}'

@@ -86,7 +86,7 @@ def load(path: str, keywords: str, seed: int) -> labelled.LabelledData:
   movie_number = {movie.movie_id: number for number, movie in enumerate(movies)}
 
   def parse_rating(fields: Sequence[bytes]) -> tuple[int, int, int]:
-    user, movie, stars = int(fields[0]), int(fields[1]), int(fields[2])
+    user, movie, stars = map(_number, fields[:3])
     if user not in user_number or movie not in movie_number or not 1 <= stars <= 5:
       raise ValueError('no such user, movie or rating')
     return user_number[user], movie_number[movie], stars
@@ -154,6 +154,14 @@ class _Movie:
   features: list[float]
 
 
+def _number(field: bytes | str) -> int:
+  """Reads a number; raises `ValueError`, which quotes nothing, if it is none."""
+  try:
+    return int(field)
+  except ValueError:
+    raise ValueError('a field that should be a number is none') from None
+
+
 def _indicators(size: int, ones: Sequence[int]) -> list[float]:
   return [float(number in ones) for number in range(size)]
 
@@ -161,26 +169,26 @@ def _indicators(size: int, ones: Sequence[int]) -> list[float]:
 def _parse_user(fields: Sequence[bytes]) -> tuple[int, list[float]]:
   if fields[1] not in (b'F', b'M'):
     raise ValueError('the gender is neither F nor M')
-  occupation = int(fields[3])
+  occupation = _number(fields[3])
   if not 0 <= occupation < NUM_OCCUPATIONS:
-    raise ValueError(f'occupation {occupation} is not from 0 to {NUM_OCCUPATIONS - 1}')
-  age = int(fields[2])
+    raise ValueError(f'the occupation is not from 0 to {NUM_OCCUPATIONS - 1}')
+  age = _number(fields[2])
   if not 0 <= age <= _MAX_AGE:
     raise ValueError(f'the age is not from 0 to {_MAX_AGE}')
-  return int(fields[0]), user_features(age, fields[1] == b'F', occupation)
+  return _number(fields[0]), user_features(age, fields[1] == b'F', occupation)
 
 
 def _parse_movie(fields: Sequence[bytes]) -> _Movie:
   title, genres = fields[1].decode('latin-1'), fields[2].decode('latin-1').split('|')
   match = re.fullmatch(r'(.*?) ?\((\d{4})\)', title)
   if match is None:
-    raise ValueError(f'no year after the title {title!r}')
+    raise ValueError('no year after the title')
   unknown = set(genres).difference(GENRES)
   if unknown:
-    raise ValueError(f'unknown genre {min(unknown)!r}')
+    raise ValueError(f'a genre is none of the {len(GENRES)}')
   year = int(match[2])
   features = movie_features(year, [GENRES.index(genre) for genre in genres])
-  return _Movie(int(fields[0]), match[1], year, features)
+  return _Movie(_number(fields[0]), match[1], year, features)
 
 
 def _read_rows(
@@ -197,7 +205,7 @@ def _read_rows(
     except ValueError as error:
       raise clients.DataError.in_file(
         file, f'{error}; {_EXPECTED[file.name]}', line=number
-      ) from error
+      ) from None
   if not rows:
     raise clients.DataError.in_file(file, f'is empty; {_EXPECTED[file.name]}')
   return rows
@@ -223,16 +231,20 @@ def _read_keywords(file: pathlib.Path, movies: Sequence[_Movie]) -> list[str]:
         header = fields
         by_id = 'movieId' in header
         if 'keywords' not in header or not (by_id or {'title', 'year'} <= {*header}):
-          raise ValueError(f'the header names {", ".join(header)}')
+          raise ValueError('the first line does not name the columns')
         continue
       if len(fields) != len(header):
         raise ValueError(f'{len(fields)} columns under {len(header)} names')
       row = dict(zip(header, fields, strict=True))
-      key = int(row['movieId']) if by_id else _title_key(row['title'], int(row['year']))
+      key = (
+        _number(row['movieId'])
+        if by_id
+        else _title_key(row['title'], _number(row['year']))
+      )
     except ValueError as error:
       raise clients.DataError.in_file(
         file, f'{error}; {_KEYWORDS_EXPECTED}', line=number
-      ) from error
+      ) from None
     found[key] = _keyword_text(row['keywords'])
   return [
     found.get(movie.movie_id if by_id else _title_key(movie.title, movie.year), '')

@@ -43,6 +43,9 @@ class Record(NamedTuple):
   position: int
   values: dict[str, Any]
 
+  def __repr__(self) -> str:
+    return object.__repr__(self)
+
   def error(self, problem: str) -> clients.DataError:
     """Makes an error that names the row."""
     return clients.DataError.in_file(self.path, problem, line=self.line)
@@ -198,8 +201,16 @@ def _open_parquet(path: str) -> Iterator[Any]:
     NotImplementedError,
   ) as error:  # fmt: skip
     raise clients.DataError.in_file(
-      path, f'cannot be read ({error}); expected a Parquet file'
-    ) from error
+      path, f'cannot be read ({_reason(error)}); expected a Parquet file'
+    ) from None
+
+
+def _reason(error: Exception) -> str:
+  """Says what is wrong with a Parquet file, in pyarrow's words if they are its own."""
+  if isinstance(error, OSError) and error.strerror:
+    return error.strerror
+  own = type(error).__module__.startswith('pyarrow')
+  return str(error) if own else type(error).__name__
 
 
 def _parquet_columns(path: str) -> list[str]:

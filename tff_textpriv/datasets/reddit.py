@@ -136,7 +136,7 @@ class IndexedComments(clients.ClientText):
   def read(self, client_id: str) -> list[str]:
     """See the base class; the order is that of the files."""
     if client_id not in self._places:
-      raise clients.UnknownClientError(client_id, len(self._places))
+      raise clients.UnknownClientError(len(self._places))
     texts: list[str] = []
     places = iter(self._places[client_id])
     triples = zip(places, places, places, strict=True)

@@ -24,6 +24,9 @@ class Row(NamedTuple, Generic[_T]):
   end: int
   value: _T
 
+  def __repr__(self) -> str:
+    return object.__repr__(self)
+
 
 class Line(NamedTuple):
   """A line of text, its number counted from 1, and where in the file it ends."""
@@ -31,6 +34,9 @@ class Line(NamedTuple):
   number: int
   end: int
   text: str
+
+  def __repr__(self) -> str:
+    return object.__repr__(self)
 
 
 class BrokenRows:
@@ -83,13 +89,14 @@ def read(
       if not line.strip():
         continue
       try:
-        value = parse(line)
+        row = Row(start, end, parse(line))
       except ValueError as error:
-        on_broken_row(
-          clients.DataError.in_file(path, f'{error}; {expected}', line=number)
-        )
+        broken = clients.DataError.in_file(path, f'{error}; {expected}', line=number)
       else:
-        yield Row(start, end, value)
+        yield row
+        continue
+      # The error has ended here: it holds the line.
+      on_broken_row(broken)
 
 
 def parse_json(line: bytes) -> dict[str, Any]:
@@ -147,4 +154,4 @@ def decode(path: str, number: int, raw: bytes, expected: str) -> str:
       f'{expected}. Convert it first; if it is {encoding}: '
       f'iconv -f {encoding} -t UTF-8 {source} > {target}',
       line=number + raw.count(b'\n', 0, error.start),
-    ) from error
+    ) from None

@@ -18,6 +18,9 @@ class Groups(NamedTuple):
   validation: list[str]
   test: list[str]
 
+  def __repr__(self) -> str:
+    return object.__repr__(self)
+
 
 def numbered(names: Iterable[str]) -> list[str]:
   """Returns names with how often each has come before, so that none comes twice.

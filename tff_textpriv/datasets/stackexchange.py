@@ -56,11 +56,12 @@ def read_posts(
       try:
         user, text = _parse_row(raw)
       except ValueError as error:
-        on_broken_row(
-          clients.DataError.in_file(path, f'{error}; {EXPECTED}', line=number)
-        )
+        broken = clients.DataError.in_file(path, f'{error}; {EXPECTED}', line=number)
       else:
         yield position, user, text
+        continue
+      # The error has ended here: it holds the line.
+      on_broken_row(broken)
 
 
 def sentences(text: str) -> list[str]:

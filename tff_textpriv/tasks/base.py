@@ -101,7 +101,9 @@ def make_experiment(
   for name in given:
     if f'--{name}' not in known:
       hint = settings_lib.did_you_mean(f'--{name}', known)
-      raise flags.UsageError(f'--{name} is not a flag of this command{hint}')
+      raise flags.UsageError(
+        f'--{settings_lib.shown(name)} is not a flag of this command{hint}'
+      )
   titles = command_flags.titles(task)
   for flag, variant in task.variants.items():
     if flag in given:

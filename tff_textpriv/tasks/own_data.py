@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients
 from tff_textpriv.tasks import custom, objects
 
@@ -42,11 +43,12 @@ def from_frame(
     ValueError: A column that is not there, or what the command would refuse. Errors name
       rows by their numbers, and never show what is in them.
   """
-  names = _names(user, text, label)
+  names = _names(user=user, text=text, label=label)
   try:
     columns = [list(frame[name]) for name in names]
-  except (KeyError, ValueError, TypeError) as error:
-    raise clients.DataError(f'the frame has no columns {", ".join(names)}') from error
+  except (KeyError, ValueError, TypeError):
+    wanted = ', '.join(map(settings_lib.shown, names))
+    raise clients.DataError(f'the frame has no columns {wanted}') from None
   rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
   return from_records(rows, user=user, text=text, label=label, **given)
 
@@ -68,7 +70,7 @@ def from_records(
     label: The key of classes, for a classifier.
     **given: Flags of the task `custom`, as Python values.
   """
-  names = _names(user, text, label)
+  names = _names(user=user, text=text, label=label)
 
   def rows() -> Iterator[dict[str, Any]]:
     for number, record in enumerate(records, start=1):
@@ -101,19 +103,33 @@ def from_client_data(
   """
   if validation is not None and test is None:
     raise clients.DataError('client data with validation clients need test clients too')
-  names = _names(text, label)
+  names = _names(text=text, label=label)
 
   def rows() -> Iterator[dict[str, Any]]:
     groups = {'train': train, 'validation': validation, 'test': test}
     for group, data in groups.items():
       for client in [] if data is None else data.client_ids:
-        examples = data.create_tf_dataset_for_client(client)
-        for example in examples.as_numpy_iterator():
+        for example in _examples(data, client):
           features = {name: example[name] for name in names if name in example}
           yield {**features, _USER: client, _SPLIT: group}
 
   split = None if test is None else _SPLIT
   return _task(rows(), given, user=_USER, text=text, label=label, split=split)
+
+
+def _examples(
+  data: 'tff.simulation.datasets.ClientData', client: str
+) -> Iterator[Mapping[str, Any]]:
+  """Reads a client's examples; TensorFlow's errors quote the one that is wrong."""
+  import tensorflow as tf
+
+  try:
+    yield from data.create_tf_dataset_for_client(client).as_numpy_iterator()
+  except tf.errors.OpError as error:
+    raise clients.DataError(
+      f'client number {data.client_ids.index(client) + 1} of the client data cannot be '
+      f'read ({type(error).__name__})'
+    ) from None
 
 
 def _task(
@@ -144,8 +160,13 @@ def _write(rows: Iterable[Mapping[str, Any]], folder: pathlib.Path) -> pathlib.P
   return target
 
 
-def _names(*names: str | None) -> list[str]:
-  return [name for name in names if name is not None]
+def _names(**names: str | None) -> list[str]:
+  """Returns the columns that are named; a column itself in place of its name is refused."""
+  for role, name in names.items():
+    if not isinstance(name, str | None):
+      kind = type(name).__name__
+      raise clients.DataError(f'{role} must be the name of a column, and no {kind}')
+  return [name for name in names.values() if name is not None]
 
 
 def _plain(value: Any) -> Any:

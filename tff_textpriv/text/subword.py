@@ -40,11 +40,11 @@ class SubwordTokenizer(tokenizers.Tokenizer):
         self._processor.eos_id(),
       )
     # The message may quote a damaged piece, and then is no UTF-8.
-    except (RuntimeError, UnicodeDecodeError) as error:
+    except (RuntimeError, UnicodeDecodeError):
       raise tokenizers.TokenizerError(
         'not a SentencePiece model: it must be a file written by this package or '
         'by sentencepiece with the same control ids'
-      ) from error
+      ) from None
     expected = (
       tokenizers.PAD_ID,
       tokenizers.UNKNOWN_ID,
@@ -59,10 +59,10 @@ class SubwordTokenizer(tokenizers.Tokenizer):
     self.size = self._processor.GetPieceSize()
     try:
       self.pieces = [self._processor.IdToPiece(i) for i in range(self.size)]
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
       raise tokenizers.TokenizerError(
         'a SentencePiece model with a piece that is not UTF-8'
-      ) from error
+      ) from None
     self.starts_word = np.array([p.startswith(WORD_START) for p in self.pieces])
     self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 

@@ -1,7 +1,7 @@
 """Files of word vectors in text format: a word and its numbers in each line."""
 
 import pathlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def read(path: str | pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
           continue
         width = width or len(numbers)
         with np.errstate(over='ignore'):  # It is infinite then, and refused.
-          vector = np.array(numbers, np.float32)
+          vector = _numbers(numbers)
         if not numbers or len(numbers) != width:
           raise ValueError(f'{len(numbers)} numbers where there were {width} before')
         if not np.isfinite(vector).all():
@@ -45,9 +45,17 @@ def read(path: str | pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
     raise VectorsError(
       f'{path}:{number}: {error}; expected a word and its {width or ""} numbers, '
       'separated by single spaces, in UTF-8'
-    ) from error
+    ) from None
   if not width:
     raise VectorsError(f'{path}: there is no vector in it')
+
+
+def _numbers(texts: Sequence[str]) -> np.ndarray:
+  """Reads numbers; raises `ValueError`, which quotes nothing, if one is none."""
+  try:
+    return np.array(texts, np.float32)
+  except ValueError:
+    raise ValueError('a number that cannot be read') from None
 
 
 def read_some(

@@ -81,10 +81,10 @@ def from_bytes(data: bytes) -> WordTokenizer:
     raise tokenizers.TokenizerError(f'a truncated word tokenizer: {expected}')
   try:
     words = body.decode().removesuffix('\n').split('\n')
-  except UnicodeDecodeError as error:
+  except UnicodeDecodeError:
     raise tokenizers.TokenizerError(
       f'a word tokenizer that is not in UTF-8: {expected}'
-    ) from error
+    ) from None
   return WordTokenizer(words)
 
 
