@@ -115,7 +115,7 @@ class OwnLabelsSettings(token_settings.TokenSettings, OwnTextSettings):
   federation: str = setting(
     'users',
     'How training examples are dealt to clients: to the users who wrote them (users), '
-    'as many to each, at random (shards), or with class shares of their own '
+    'about as many to each, at random (shards), or with class shares of their own '
     '(dirichlet).',
     choices=('users', 'shards', 'dirichlet'),
   )

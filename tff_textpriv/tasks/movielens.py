@@ -17,7 +17,7 @@ class MovieLensSettings(classification_settings.ClassificationSettings):
 
   federation: str = setting(
     'shards',
-    'How training examples are dealt to clients: as many to each, at random (shards), '
+    'How training examples are dealt to clients: about as many to each, at random (shards), '
     'to the users who gave the ratings (users), or with class shares of their own '
     '(dirichlet).',
     choices=('shards', 'users', 'dirichlet'),

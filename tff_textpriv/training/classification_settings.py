@@ -28,7 +28,7 @@ class ClassificationSettings(settings_lib.Settings):
   )
   federation: str = setting(
     'shards',
-    'How training examples are dealt to clients: as many to each, at random (shards), '
+    'How training examples are dealt to clients: about as many to each, at random (shards), '
     'or with class shares of their own (dirichlet).',
     choices=('shards', 'dirichlet'),
   )

@@ -14,7 +14,7 @@ class TokenSettings(classification_settings.ClassificationSettings):
 
   federation: str = setting(
     'dirichlet',
-    'How training examples are dealt to clients: as many to each, at random (shards), '
+    'How training examples are dealt to clients: about as many to each, at random (shards), '
     'or with class shares of their own (dirichlet).',
     choices=('shards', 'dirichlet'),
   )
