@@ -118,6 +118,9 @@ def test_the_headline_is_the_figure_of_all_bits_and_not_of_one():
   assert real['headline'].startswith('(320.818, 1e-06)-local differential privacy')
   assert real['of_this_model']
   assert made['formal_guarantee'] and not made['reasons']
+  assert not any('Training metrics' in each for each in made['not_covered'])
+  unclaimed = _card(dataclasses.replace(_PLAN, claim=False), spent)
+  assert any('Training metrics' in each for each in unclaimed['not_covered'])
   assert made['plan']['by_user'][-1]['pure'] == 500
   page = card_page.render(made)
   for line in (

@@ -27,10 +27,12 @@ _CHOICE = (
   'Which round’s model is the result was chosen by exact figures on the {}: the model '
   'depends on them, and no noise covers that.'
 )
-_NOT_COVERED = (
+_TRAINING_METRICS = (
   'Training metrics of each round (loss, accuracy, numbers of users, of examples and of '
   'clients that were left out) are exact and not private: look at them in an experiment, '
-  'do not publish them about real users.',
+  'do not publish them about real users.'
+)
+_NOT_COVERED = (
   'Metrics on evaluation users are exact too. These users take no part in training.',
   'The names of classes, and which there are, are those of the data; they are a part of '
   'a classifier.',
@@ -69,6 +71,8 @@ def privacy_card(
   if not reasons and promised.no_guarantee_reason is not None:
     reasons.append(promised.no_guarantee_reason)
   epsilon = None if reasons else ledger.epsilon()
+  # Under a local promise there are none.
+  metrics = [] if promised.is_local_promise else [_TRAINING_METRICS]
   choice = [] if chosen_on is None else [_CHOICE.format(chosen_on)]
   notes = [] if user_note is None or reasons else [user_note]
   return {
@@ -106,7 +110,7 @@ def privacy_card(
       }
       for name, size in sent
     ],
-    'not_covered': [*_NOT_COVERED, *promised.not_covered, *choice],
+    'not_covered': [*metrics, *_NOT_COVERED, *promised.not_covered, *choice],
     'facts': dict(facts),
   }
 
