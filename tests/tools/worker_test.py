@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 
+import processes
 import psutil
 import pytest
 
@@ -44,7 +45,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path, free_port, sent):
   assert tool.returncode == 0
   assert output == 'Stopped.\n'
   assert 'no authentication' in errors and 'Traceback' not in errors
-  assert not process.is_running()
+  assert processes.ends(process)
 
 
 def test_a_port_in_use_is_refused_in_a_sentence(tmp_path):
