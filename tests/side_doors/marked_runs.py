@@ -24,6 +24,8 @@ _CLASSES = ('--label_column=topic', *_SHORT)
 RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
   'subword_resample': (
     ('--algo=subword_resample', *_PUBLIC, *_SHORT, '--sample_tokens=2000',
+     # With the noise of ten users it would write nothing but noise.
+     '--accounted_population=10000000', '--accounted_cohort=20000',
      '--resample_rounds=1', '--target_epsilon=20'),
     ('keras', 'saved_model', 'tflite'),
   ),
