@@ -122,7 +122,8 @@ class Example(NamedTuple):
   client_id: str
   proto: bytes
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
 
 def scan(path: str) -> Iterator[Example]:

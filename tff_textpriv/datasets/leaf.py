@@ -74,7 +74,8 @@ class User(NamedTuple):
   end: int
   value: Any
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
   def comments(self) -> list[str]:
     """Extracts the comments; raises `ValueError` with the reason."""

@@ -43,7 +43,8 @@ class Record(NamedTuple):
   position: int
   values: dict[str, Any]
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
   def error(self, problem: str) -> clients.DataError:
     """Makes an error that names the row."""

@@ -24,7 +24,8 @@ class Row(NamedTuple, Generic[_T]):
   end: int
   value: _T
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
 
 class Line(NamedTuple):
@@ -34,7 +35,8 @@ class Line(NamedTuple):
   end: int
   text: str
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
 
 class BrokenRows:

@@ -18,7 +18,8 @@ class Groups(NamedTuple):
   validation: list[str]
   test: list[str]
 
-  __repr__ = object.__repr__
+  def __repr__(self) -> str:
+    return object.__repr__(self)  # Without what users wrote.
 
 
 def numbered(names: Iterable[str]) -> list[str]:
