@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tff_textpriv import flags, randomness, results
-from tff_textpriv.aggregators import clipping
+from tff_textpriv.aggregators import clipping, lattice_noise
 from tff_textpriv.audits import canary_sampler
 from tff_textpriv.privacy import central, count_mean_sketch, randomized_response
 from tff_textpriv.runtime import cohorts
@@ -66,7 +66,7 @@ def test_a_private_run_holds_its_claim_and_the_audit_is_written(tmp_path, capsys
   finding = found['rounds']
   assert finding['claimed_epsilon'] == pytest.approx(6, abs=0.01)
   assert 0.1 < finding['epsilon_lower_bound'] < 6
-  assert finding['verdict'] == 'holds'
+  assert finding['verdict'] == 'not refuted'
   # Two rounds, each with probability 8/10; the noise of both on either side.
   assert finding['score_heads']['mean'] == pytest.approx(1.6, abs=0.5)
   assert finding['score_tails']['mean'] == pytest.approx(0, abs=0.5)
@@ -74,6 +74,12 @@ def test_a_private_run_holds_its_claim_and_the_audit_is_written(tmp_path, capsys
   assert files == {'audit.json', 'audit.md', 'audit_rounds.png', 'run.log'}
   printed = capsys.readouterr().out
   assert 'nothing speaks against the claimed 6' in printed
+  assert f'could have seen up to {finding["could_show"]:.2f}' in printed
+  noise = json.loads((tmp_path / 'audit' / 'audit.json').read_text())['noise']
+  assert {check['name']: check['verdict'] for check in noise} == dict.fromkeys(
+    ('amount', 'shared', 'tails'), 'sound'
+  )
+  assert noise[0]['what'] == 'standard deviation of 6,002 draws'
   assert 'imdb with dp_fed_avg' not in printed
 
 
@@ -215,7 +221,7 @@ def test_fed_att_holds_its_claim_whatever_the_attention(tmp_path):
   )
   assert code == 0
   assert found['reports']['epsilon_lower_bound'] > 0.5
-  assert found['reports']['verdict'] == 'holds'
+  assert found['reports']['verdict'] in ('holds', 'not refuted')
 
 
 @pytest.mark.slow
@@ -244,6 +250,97 @@ def test_the_figure_of_a_larger_deployment_is_not_what_is_audited(tmp_path, caps
   assert code == 0
   assert found['rounds']['claimed_epsilon'] > 100
   assert 'its own population, cohort and noise' in capsys.readouterr().out
+
+
+def _noise_verdicts(folder):
+  content = json.loads((folder / 'audit.json').read_text())
+  return {check['name']: check['verdict'] for check in content['noise']}
+
+
+def _half_noise(monkeypatch):
+  stddev = central.CentralGaussian.sum_stddev
+  monkeypatch.setattr(
+    central.CentralGaussian, 'sum_stddev', lambda self, clip: stddev(self, clip) / 2
+  )
+
+
+def _one_noise(monkeypatch):
+  seeds = central.CentralGaussian.round_seeds
+  monkeypatch.setattr(
+    central.CentralGaussian,
+    'round_seeds',
+    lambda self: np.repeat(seeds(self)[:1], self.rounds, 0),
+  )
+
+
+def _no_tails(monkeypatch):
+  draw = lattice_noise.draw
+
+  def cut(law, seed, number):
+    most = tf.cast(3 * law.stddev, tf.int64)
+    return tf.clip_by_value(draw(law, seed, number), -most, most)
+
+  monkeypatch.setattr(lattice_noise, 'draw', cut)
+
+
+@pytest.mark.parametrize(
+  ('plant', 'name'), [(_half_noise, 'amount'), (_one_noise, 'shared')]
+)
+def test_noise_that_is_not_what_is_accounted_for_is_caught(
+  tmp_path, monkeypatch, capsys, plant, name
+):
+  plant(monkeypatch)
+  code, found = _audit(
+    tmp_path, *_CENTRAL, '--total_rounds=2', '--target_epsilon=10', '--canaries=20'
+  )
+  assert code == 1
+  # The canaries see nothing of it.
+  assert found['rounds']['verdict'] != 'EXCEEDED'
+  verdicts = _noise_verdicts(tmp_path)
+  assert verdicts.pop(name) == 'FAILED'
+  assert set(verdicts.values()) == {'sound'}
+  assert f'NOT WHAT IS ACCOUNTED FOR ({name})' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('epsilon', [1, 4, 10])
+@pytest.mark.parametrize(
+  ('plant', 'name'),
+  [(_half_noise, 'amount'), (_one_noise, 'shared'), (_no_tails, 'tails')],
+)
+def test_wrong_noise_is_caught_at_every_claim(
+  tmp_path, monkeypatch, plant, name, epsilon
+):
+  plant(monkeypatch)
+  code, _ = _audit(
+    tmp_path,
+    *_CENTRAL,
+    '--total_rounds=4',
+    f'--target_epsilon={epsilon}',
+    '--canaries=20',
+  )
+  assert code == 1
+  assert _noise_verdicts(tmp_path)[name] == 'FAILED'
+
+
+@pytest.mark.slow
+def test_known_cohorts_are_seen_and_secret_ones_hold(tmp_path):
+  argv = (
+    *_CENTRAL,
+    '--num_clients=50',
+    '--clients_per_round=5',
+    '--total_rounds=4',
+    '--target_epsilon=1',
+    '--canaries=2000',
+    '--audit_runs=5',
+  )
+  code, secret = _audit(tmp_path / 'secret', *argv)
+  assert code == 0
+  code, known = _audit(tmp_path / 'known', *argv, '--known_cohorts')
+  assert code == 1
+  bounds = [each['rounds']['epsilon_lower_bound'] for each in (secret, known)]
+  assert bounds[0] < 0.5 and bounds[1] > 1
+  assert 'cohorts known' in known['rounds']['audited']
 
 
 def _quarter_noise(monkeypatch):

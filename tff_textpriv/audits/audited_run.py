@@ -12,6 +12,7 @@ from tff_textpriv.audits import (
   audited_algorithm,
   canary_words,
   findings,
+  noise_audit,
   report_audit,
   training_audit,
 )
@@ -26,13 +27,19 @@ class AuditedRun:
   """A run, audited while it trains."""
 
   def __init__(
-    self, chosen: experiment_lib.Experiment, canaries: canaries_lib.Canaries
+    self,
+    chosen: experiment_lib.Experiment,
+    canaries: canaries_lib.Canaries,
+    *,
+    knows_cohorts: bool = False,
   ):
     """Prepares the run.
 
     Args:
       chosen: The experiment.
       canaries: Who is added to its users.
+      knows_cohorts: Whether the attacker knows who is drawn in which round. Where users
+        randomize their reports themselves, that is so anyway.
     """
     self._chosen = dataclasses.replace(
       chosen,
@@ -45,7 +52,9 @@ class AuditedRun:
     if chosen.privacy_settings.randomizes_on_device:
       self._audit = report_audit.ReportAudit(self._chosen, canaries)
     else:
-      self._audit = training_audit.TrainingAudit(self._chosen, canaries)
+      self._audit = training_audit.TrainingAudit(
+        self._chosen, canaries, knows_cohorts=knows_cohorts
+      )
     self._word_scores: np.ndarray | None = None
 
   def run(self, folder: pathlib.Path) -> int:
@@ -64,6 +73,12 @@ class AuditedRun:
         self._chosen.machine, root_output_dir=scratch, experiment_name='run'
       )
       return runner.run(dataclasses.replace(self._chosen, machine=machine), self._train)
+
+  def noise_checks(self) -> list[noise_audit.NoiseCheck]:
+    """Returns what was found of the server's noise, after the run."""
+    if isinstance(self._audit, report_audit.ReportAudit):
+      return []
+    return self._audit.noise_checks()
 
   def found(self, auditor: findings.Auditor) -> list[findings.Finding]:
     """Returns what was found out, after the run."""

@@ -42,8 +42,8 @@ class Guesses:
     right: Right ones among them, v.
     epsilon: The lower bound.
     confidence: The probability with which such a bound holds.
-    most: What the bound would be if all guesses were right: no audit of so many guesses
-      can show more.
+    most: What the bound would be if all guesses were right, for the best number of
+      them: no such audit can show more.
   """
 
   number: int
@@ -190,4 +190,5 @@ def audit(
     right = count_right(scores, coins, number)
     found.append(made(len(scores), number, right, delta, each))
   best = max(found, key=lambda guesses: (guesses.epsilon, guesses.number))
-  return dataclasses.replace(best, confidence=confidence)
+  most = max(guesses.most for guesses in found)
+  return dataclasses.replace(best, confidence=confidence, most=most)

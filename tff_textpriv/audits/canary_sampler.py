@@ -56,14 +56,13 @@ class CanarySampler(cohorts.CohortSampler):
         )
       )
 
+  def drawn(self, round_number: int) -> list[str]:
+    """Returns the canaries that are drawn in a round, there or not."""
+    return [name for block in self._blocks for name in block.cohort(round_number)]
+
   def canaries(self, round_number: int) -> list[str]:
     """Returns the canaries that take part in a round."""
-    return [
-      canary
-      for block in self._blocks
-      for canary in block.cohort(round_number)
-      if canary in self._present
-    ]
+    return [name for name in self.drawn(round_number) if name in self._present]
 
   def cohort(self, round_number: int) -> list[str]:
     """Returns the users of a round, and after them the canaries."""

@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from tff_textpriv import files
-from tff_textpriv.audits import bound
+from tff_textpriv.audits import bound, noise_audit
 from tff_textpriv.reports import plots, tables
 
 HOLDS = 'holds'
+NOT_REFUTED = 'not refuted'
 EXCEEDED = 'EXCEEDED'
 NO_CLAIM = 'no claim'
 
 
+# A bound of this share of the claim is near it; one below says little.
+_NEAR = 0.5
 IN_OUT = ('in', 'out')
 SIGNS = ('+', '-')
 
@@ -56,7 +59,9 @@ class Finding:
     """Whether the claim holds, as far as the audit can tell."""
     if math.isinf(self.claim):
       return NO_CLAIM
-    return EXCEEDED if self.guesses.epsilon > self.claim else HOLDS
+    if self.guesses.epsilon > self.claim:
+      return EXCEEDED
+    return HOLDS if self.guesses.epsilon >= _NEAR * self.claim else NOT_REFUTED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +104,65 @@ class Auditor:
     )
 
 
+def pooled(runs: Sequence[Sequence[Finding]], auditor: Auditor) -> list[Finding]:
+  """Joins what several independent runs found of the same claims.
+
+  Every canary is in one run, with a coin of its own: all runs together are one mechanism
+  with the same promise to each, and many more coins.
+
+  Args:
+    runs: The findings of each run, in the same order.
+    auditor: How guesses are made of all scores.
+  """
+  return [_joined(each, auditor) for each in zip(*runs, strict=True)]
+
+
+def _joined(found: Sequence[Finding], auditor: Auditor) -> Finding:
+  first = found[0]
+  if len(found) == 1:
+    return first
+  claim = max(finding.claim for finding in found)
+  scored = [finding.scores for finding in found if finding.scores is not None]
+  if not scored:
+    guesses = [finding.guesses for finding in found]
+    return dataclasses.replace(
+      first,
+      num_heads=sum(finding.num_heads for finding in found),
+      num_coins=sum(finding.num_coins for finding in found),
+      claim=claim,
+      guesses=bound.made(
+        sum(finding.num_coins for finding in found),
+        sum(each.number for each in guesses),
+        sum(each.right for each in guesses),
+        first.delta,
+        auditor.confidence,
+      ),
+    )
+  heads, tails = (np.concatenate([scores[i] for scores in scored]) for i in range(2))
+  return auditor.finding(
+    first.name,
+    first.what,
+    first.sides,
+    np.concatenate([heads, tails]),
+    np.arange(len(heads) + len(tails)) < len(heads),
+    delta=first.delta,
+    claim=claim,
+    unit=scored[0][2],
+    note=first.note,
+  )
+
+
 def write(
-  found: Sequence[Finding], facts: Mapping[str, Any], folder: pathlib.Path
+  found: Sequence[Finding],
+  noise: Sequence[noise_audit.NoiseCheck],
+  facts: Mapping[str, Any],
+  folder: pathlib.Path,
 ) -> str:
   """Writes `audit.json`, `audit.md` and the pictures.
 
   Args:
     found: The findings.
+    noise: What was found of the noise itself, if anything.
     facts: What was audited, and how, as JSON values.
     folder: Where to write.
 
@@ -126,8 +183,15 @@ def write(
     [_cells(finding) for finding in found],
   )
   notes = dict.fromkeys(finding.note for finding in found if finding.note)
-  text = '\n\n'.join([table, *notes])
-  content = {**facts, 'findings': [_json(finding) for finding in found]}
+  of_noise = [] if not noise else [_noise_table(noise)]
+  text = '\n\n'.join([table, *notes, *of_noise])
+  content = {
+    **facts,
+    'findings': [_json(finding) for finding in found],
+    'noise': [
+      {**dataclasses.asdict(check), 'verdict': check.verdict} for check in noise
+    ],
+  }
   files.write_atomically(
     folder / 'audit.json', json.dumps(content, indent=1, allow_nan=False) + '\n'
   )
@@ -154,7 +218,31 @@ def sentence(finding: Finding) -> str:
       f'happens to a sound mechanism in {1 - guesses.confidence:.2g} of audits at most: '
       'repeat with another --seed, or a --confidence nearer to 1'
     )
-  return f'{shown}; nothing speaks against the claimed {finding.claim:,.4g}'
+  words = f'{shown}; nothing speaks against the claimed {finding.claim:,.4g}'
+  if finding.verdict == NOT_REFUTED:
+    words += (
+      f', but that is not refuted only: such an audit could have seen up to '
+      f'{guesses.most:.2f}, had every guess been right'
+    )
+  return words
+
+
+def noise_sentence(check: noise_audit.NoiseCheck) -> str:
+  """Says what a failed check of the noise means."""
+  return (
+    f'THE NOISE IS NOT WHAT IS ACCOUNTED FOR ({check.name}): {check.what}: {check.seen}; '
+    f'by chance with probability {check.p_value:.2g}'
+  )
+
+
+def _noise_table(noise: Sequence[noise_audit.NoiseCheck]) -> str:
+  return tables.markdown(
+    ('noise', 'seen', 'by chance', 'could see', 'verdict'),
+    [
+      [check.what, check.seen, f'{check.p_value:.2g}', check.could_see, check.verdict]
+      for check in noise
+    ],
+  )
 
 
 def _cells(finding: Finding) -> list[str]:

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tff_textpriv.audits import audited_algorithm, canary_sampler, findings
+from tff_textpriv.audits import (
+  audited_algorithm,
+  canary_sampler,
+  findings,
+  noise_audit,
+)
 from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.iterative_processes import algorithm, contract, stacked_batches
 from tff_textpriv.privacy import ledger as ledger_lib
@@ -20,6 +25,10 @@ _OWN_CLAIM = (
   '--accounted_cohort), whose figure this simulation does not carry. What is audited is '
   'the claim for what the simulation does itself: its own population, cohort and noise.'
 )
+
+
+# Rounds are made again for their noise until there are so many numbers.
+_MOST_DRAWS = 30_000_000
 
 
 class TrainingAudit:
@@ -35,16 +44,24 @@ class TrainingAudit:
   """
 
   def __init__(
-    self, chosen: experiment_lib.Experiment, canaries: canaries_lib.Canaries
+    self,
+    chosen: experiment_lib.Experiment,
+    canaries: canaries_lib.Canaries,
+    *,
+    knows_cohorts: bool = False,
   ):
     """Prepares the audit.
 
     Args:
       chosen: The experiment, of an audited algorithm.
       canaries: Who is added to its users.
+      knows_cohorts: Whether the attacker knows in which rounds each canary was drawn.
     """
     self._chosen = chosen
     self._canaries = canaries
+    self._knows_cohorts = knows_cohorts
+    # That of each round, in units of what is accounted for.
+    self._noise: list[np.ndarray] = []
     self._replaces = chosen.run.cohort_sampling == 'fixed'
     self._has_halves = any(
       leg.users == algorithm.FIRST_HALF
@@ -62,19 +79,29 @@ class TrainingAudit:
     if self._has_halves:
       members = members[self._num_phases :: 2]
     phase = _AuditedPhase(
-      self._chosen, program, self._canaries, members, self._replaces
+      self._chosen,
+      program,
+      self._canaries,
+      members,
+      self._replaces,
+      self._knows_cohorts,
     )
     outcome = program_lib.train(phase.program(), *run)
     num_rounds = outcome.rounds_done - program.rounds_before
     self._scores[members] += phase.scores
     self._num_phases += 1
     self._num_rounds += num_rounds
+    self._noise += phase.noise(num_rounds)
     own = program.mechanism.of_simulation()
     self._is_scaled |= program.mechanism.is_scaled
     self._ledger = self._ledger or ledger_lib.Ledger.of(own)
     for _ in range(num_rounds):
       self._ledger.charge(own, group=program.user_group)
     return outcome
+
+  def noise_checks(self) -> list[noise_audit.NoiseCheck]:
+    """Returns what is found of the noise of the rounds, where there should be any."""
+    return noise_audit.checks(self._noise) if self._noise else []
 
   def found(self, auditor: findings.Auditor) -> list[findings.Finding]:
     """Returns what the scores say of the guarantee of all rounds together."""
@@ -85,7 +112,8 @@ class TrainingAudit:
     return [
       auditor.finding(
         'rounds',
-        f'a user {change}, rounds: {self._num_rounds}',
+        f'a user {change}, rounds: {self._num_rounds}'
+        + (', cohorts known' if self._knows_cohorts else ''),
         findings.SIGNS if self._replaces else findings.IN_OUT,
         self._scores,
         self._canaries.coins,
@@ -111,11 +139,13 @@ class _AuditedPhase:
     canaries: canaries_lib.Canaries,
     members: np.ndarray,
     replaces: bool,
+    knows_cohorts: bool,
   ):
     process, mechanism = program.process, program.mechanism
     self._program = program
     self._canaries = canaries
     self._replaces = replaces
+    self._knows_cohorts = knows_cohorts
     self._index = {canaries.ids[index]: index for index in members}
     self._next = stacked_batches.NextRound(process)
     self._batch_type = contract.batch_type(process)
@@ -130,15 +160,16 @@ class _AuditedPhase:
     """Returns the program with canaries; nothing is evaluated on the way."""
     coins = self._canaries.coins
     absent = [name for name, index in self._index.items() if not coins[index]]
+    self._sampler = canary_sampler.CanarySampler(
+      self._program.sampler,
+      list(self._index),
+      self._canaries.seed,
+      () if self._replaces else absent,
+    )
     return dataclasses.replace(
       self._program,
       process=self,
-      sampler=canary_sampler.CanarySampler(
-        self._program.sampler,
-        list(self._index),
-        self._canaries.seed,
-        () if self._replaces else absent,
-      ),
+      sampler=self._sampler,
       client_data=self._client_data,
       evaluate=lambda weights: {},
       selection=selection.Selection(),
@@ -161,8 +192,34 @@ class _AuditedPhase:
       for index in self._index.values()
     ]
     unit = output.metrics['aggregator'].get('clip', 1.0) / self._denominator
-    self.scores += canaries_lib.projections(released, np.array(seeds)).numpy() / unit
+    found = canaries_lib.projections(released, np.array(seeds)).numpy() / unit
+    if self._knows_cohorts:
+      # All that is seen of a canary in other rounds is noise.
+      drawn = frozenset(self._sampler.drawn(self._round))
+      found *= [name in drawn for name in self._index]
+    self.scores += found
     return output
+
+  def noise(self, num_rounds: int) -> list[np.ndarray]:
+    """Makes rounds without any client; returns what they release.
+
+    Returns:
+      Of each round, float [weights], in units of the standard deviation that is accounted
+      for; nothing where none is.
+    """
+    entry = self._program.mechanism.of_simulation().entry(self._program.user_group)
+    multiplier = getattr(entry and entry.cost, 'noise_multiplier', 0.0)
+    if not multiplier:
+      return []
+    state = self._program.process.initialize()
+    noise: list[np.ndarray] = []
+    while len(noise) < num_rounds and sum(each.size for each in noise) < _MOST_DRAWS:
+      output = self._next(state, [])
+      clip = output.metrics['aggregator']['clip']
+      released = canaries_lib.released_update(state, output.state)
+      noise.append(released * np.float32(self._denominator / (clip * multiplier)))
+      state = output.state
+    return noise
 
   def _client_data(self, users: Sequence[str], round_number: int) -> list[Any]:
     """Returns the batches of a round's users, and after them those of canaries."""

@@ -120,7 +120,7 @@ class Example(NamedTuple):
   proto: bytes
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
 
 def scan(path: str) -> Iterator[Example]:

@@ -75,7 +75,7 @@ class User(NamedTuple):
   value: Any
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
   def comments(self) -> list[str]:
     """Extracts the comments; raises `ValueError` with the reason."""

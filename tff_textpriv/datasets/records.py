@@ -44,7 +44,7 @@ class Record(NamedTuple):
   values: dict[str, Any]
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
   def error(self, problem: str) -> clients.DataError:
     """Makes an error that names the row."""

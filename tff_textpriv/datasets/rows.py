@@ -25,7 +25,7 @@ class Row(NamedTuple, Generic[_T]):
   value: _T
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
 
 class Line(NamedTuple):
@@ -36,7 +36,7 @@ class Line(NamedTuple):
   text: str
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
 
 class BrokenRows:

@@ -19,7 +19,7 @@ class Groups(NamedTuple):
   test: list[str]
 
   def __repr__(self) -> str:
-    return object.__repr__(self)
+    return object.__repr__(self)  # Without what users wrote.
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -10,7 +10,13 @@ import tqdm
 
 from tff_textpriv import files, metrics
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.experiments import sweep_children, sweep_grid, sweep_table
+from tff_textpriv.experiments import (
+  private_selection,
+  sweep_children,
+  sweep_costs,
+  sweep_grid,
+  sweep_table,
+)
 from tff_textpriv.training import output, stopping
 
 
@@ -22,6 +28,7 @@ def run(
   jobs: int = 1,
   retry_failed: bool = False,
   metric: str | None = None,
+  selection: private_selection.Repetitions | None = None,
 ) -> int:
   """Makes the runs that are not done, writes the sweep's files, and reports.
 
@@ -32,6 +39,8 @@ def run(
     jobs: How many runs are made at a time.
     retry_failed: Whether runs that failed before are made again.
     metric: The figure that is printed and plotted; by default one that all runs have.
+    selection: If the best run is to be chosen under a promise, how often runs are
+      repeated; then no figures of the runs are in the summary.
 
   Returns:
     The exit code: 0 if all runs have finished, 1 if some have not, 128 and the signal
@@ -54,7 +63,7 @@ def run(
       f'{statuses.count(sweep_table.FAILED)} failed before, {len(to_do)} to do',
       flush=True,
     )
-    table = sweep_table.write(folder, list(rows.values()), command)
+    _write(folder, list(rows.values()), command, selection)
     began = time.monotonic()
     with (
       stopping.stop_on_signals() as stop,
@@ -63,16 +72,52 @@ def run(
       for number, attempt in enumerate(attempts, 1):
         row = sweep_table.after(rows[attempt.run.name], attempt)
         rows[row.run.name] = row
-        table = sweep_table.write(folder, list(rows.values()), command)
+        _write(folder, list(rows.values()), command, selection)
         left = (time.monotonic() - began) / number * (len(to_do) - number)
         line = _line(row, metric or sweep_table.default_metric([row]))
         print(f'[{number}/{len(to_do)}] {line}, {_clock(left)} left', flush=True)
-    print(f'\n{table}\n')
-    _report(list(rows.values()), folder, metric)
+    if selection is None:
+      _report(list(rows.values()), folder, command, metric)
+    else:
+      _select(list(rows.values()), folder, command, metric, selection)
   if stop:
     print('stopped; repeat the command to go on', file=sys.stderr)
     return 128 + (stop.signal_number or 0)
   return int(any(row.status != sweep_table.FINISHED for row in rows.values()))
+
+
+def _write(
+  folder: pathlib.Path,
+  rows: Sequence[sweep_table.Row],
+  command: str,
+  selection: private_selection.Repetitions | None,
+) -> None:
+  """Writes what is known so far; where one run is chosen, the runs' own table alone."""
+  if selection is None:
+    sweep_table.write(folder, rows, command)
+  else:
+    sweep_table.write_runs(folder, rows)
+
+
+def _select(
+  rows: Sequence[sweep_table.Row],
+  folder: pathlib.Path,
+  command: str,
+  metric: str | None,
+  selection: private_selection.Repetitions,
+) -> None:
+  """Releases the best run, if all have finished."""
+  if any(row.status != sweep_table.FINISHED for row in rows):
+    print('nothing is chosen before all runs have finished')
+    return
+  runs = [row.run for row in rows]
+  promised = private_selection.release(runs, selection, folder, command, metric)
+  target = folder / private_selection.SELECTED
+  print(
+    f'privacy of the chosen run: {promised["headline"]}\n'
+    f'written: {target}/ and sweep_summary.md, which may be released. All else in '
+    f'{folder}, the number of runs too, is covered by no promise: keep it to yourself'
+  )
 
 
 def _line(row: sweep_table.Row, metric: str | None) -> str:
@@ -91,9 +136,14 @@ def _clock(seconds: float) -> str:
 
 
 def _report(
-  rows: Sequence[sweep_table.Row], folder: pathlib.Path, metric: str | None
+  rows: Sequence[sweep_table.Row],
+  folder: pathlib.Path,
+  command: str,
+  metric: str | None,
 ) -> None:
-  """Draws the plot, names the runs that failed, and says what was written."""
+  """Prints the table and what all runs cost, draws the plot, names what failed."""
+  together = sweep_costs.of_runs(row.run.folder for row in rows).in_words()
+  print(f'\n{sweep_table.write(folder, rows, command, together)}\n\n{together}\n')
   written = ['sweep.csv', 'sweep_summary.csv', 'sweep_summary.md']
   failed = [row for row in rows if row.status == sweep_table.FAILED]
   for row in failed:

@@ -123,17 +123,8 @@ def default_metric(rows: Sequence[Row]) -> str | None:
   return shared[0] if finished and shared else None
 
 
-def write(folder: pathlib.Path, rows: Sequence[Row], command: str) -> str:
-  """Writes sweep.csv, sweep_summary.csv and sweep_summary.md.
-
-  Args:
-    folder: The sweep's folder.
-    rows: All its runs.
-    command: The command, for the reader to repeat it.
-
-  Returns:
-    The table of means and spreads, to print.
-  """
+def write_runs(folder: pathlib.Path, rows: Sequence[Row]) -> None:
+  """Writes sweep.csv."""
   settings = _names(row.run.config for row in rows)
   figures = _names(row.results for row in rows)
   files.write_atomically(
@@ -153,6 +144,24 @@ def write(folder: pathlib.Path, rows: Sequence[Row], command: str) -> str:
       ],
     ),
   )
+
+
+def write(
+  folder: pathlib.Path, rows: Sequence[Row], command: str, note: str = ''
+) -> str:
+  """Writes sweep.csv, sweep_summary.csv and sweep_summary.md.
+
+  Args:
+    folder: The sweep's folder.
+    rows: All its runs.
+    command: The command, for the reader to repeat it.
+    note: A paragraph for the end of the summary.
+
+  Returns:
+    The table of means and spreads, to print.
+  """
+  write_runs(folder, rows)
+  figures = _names(row.results for row in rows)
   grouped = points(rows)
   swept = _names(point.settings for point in grouped)
   measured = [
@@ -179,7 +188,8 @@ def write(folder: pathlib.Path, rows: Sequence[Row], command: str) -> str:
   )
   files.write_atomically(
     folder / 'sweep_summary.md',
-    f'# Mean ± standard deviation over n seeds\n\n    {command}\n\n{table}\n',
+    f'# Mean ± standard deviation over n seeds\n\n    {command}\n\n{table}\n'
+    + (f'\n{note}\n' if note else ''),
   )
   return table
 

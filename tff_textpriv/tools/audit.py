@@ -4,7 +4,8 @@
     python -m tff_textpriv.tools.audit --task=imdb --algo=dp_fed_avg \
       --cohort_sampling=poisson --total_rounds=4 --target_epsilon=4
 
-Exits with 1 if the bound exceeds what is claimed.
+Exits with 1 if the bound exceeds what is claimed, or the noise is not what is accounted
+for.
 """
 
 import dataclasses
@@ -47,6 +48,17 @@ class AuditSettings(settings_lib.Settings):
     above=0,
     high=1,
   )
+  audit_runs: int = setting(
+    1,
+    'Independent runs, with seeds that count on from --seed, whose canaries are judged '
+    'together: each adds --canaries of them.',
+    low=1,
+  )
+  known_cohorts: bool = setting(
+    False,
+    'Let the attacker know who is drawn in which round, as whoever knows the seed of '
+    'seeded cohorts does: what is claimed because cohorts are secret is lost.',
+  )
   audit_dir: str | None = setting(
     None,
     'The folder to write; by default audit in that of the run, or '
@@ -65,7 +77,14 @@ _GROUPS = [flags.Group('Audit', AuditSettings)]
 
 
 def main(argv: Sequence[str]) -> int:
-  """Audits, writes and prints what was found; returns 1 if a bound exceeds the claim."""
+  """Audits, writes and prints what was found.
+
+  Args:
+    argv: The arguments, without the program's name.
+
+  Returns:
+    The exit code: 1 if a bound exceeds the claim, or a check of the noise fails.
+  """
   own, passed_on = shared_flags.split(argv, AuditSettings)
   names = [argument for argument in passed_on if not argument.startswith('-')]
   chosen = flags.make(AuditSettings, flags.parse([*own, *names], _GROUPS))
@@ -73,30 +92,46 @@ def main(argv: Sequence[str]) -> int:
   experiment = make_experiment(chosen, given)
   _check(experiment)
   # Only now is TensorFlow needed: help and wrong flags are answered before.
-  from tff_textpriv.audits import audited_run, findings
+  from tff_textpriv.audits import audited_run, findings, noise_audit
   from tff_textpriv.audits import canaries as canaries_lib
 
   folder = _folder(chosen, experiment)
-  canaries = canaries_lib.Canaries(chosen.canaries, experiment.run.seed)
-  audited = audited_run.AuditedRun(experiment, canaries)
   print(
     f'audit of {experiment.algorithm.name} on {experiment.task.name} with '
-    f'{canaries.number:,} canaries',
+    f'{chosen.canaries * chosen.audit_runs:,} canaries',
     flush=True,
   )
-  code = audited.run(folder)
-  if code:
-    return code
-  found = audited.found(findings.Auditor(chosen.confidence, chosen.guess_shares))
+  auditor = findings.Auditor(chosen.confidence, chosen.guess_shares)
+  runs: list[list[findings.Finding]] = []
+  noise: list[noise_audit.NoiseCheck] = []
+  for number in range(chosen.audit_runs):
+    seed = experiment.run.seed + number
+    audited = audited_run.AuditedRun(
+      dataclasses.replace(
+        experiment, run=dataclasses.replace(experiment.run, seed=seed)
+      ),
+      canaries_lib.Canaries(chosen.canaries, seed),
+      knows_cohorts=chosen.known_cohorts,
+    )
+    code = audited.run(folder)
+    if code:
+      return code
+    runs.append(audited.found(auditor))
+    # Noise is checked once: to look at several runs would be to have several chances.
+    noise = noise or audited.noise_checks()
+  found = findings.pooled(runs, auditor)
   facts = {
     'command': shlex.join(['python', '-m', 'tff_textpriv.tools.audit', *argv]),
     'config': experiment.config,
   }
-  print(f'\n{findings.write(found, facts, folder)}\n')
+  print(f'\n{findings.write(found, noise, facts, folder)}\n')
   for finding in found:
     print(findings.sentence(finding))
+  failed = [check for check in noise if check.verdict == noise_audit.FAILED]
+  for check in failed:
+    print(findings.noise_sentence(check))
   print(f'written: {folder}/ (audit.json, audit.md, audit_*.png, run.log)')
-  return int(any(one.verdict == findings.EXCEEDED for one in found))
+  return int(bool(failed) or any(one.verdict == findings.EXCEEDED for one in found))
 
 
 def help_page() -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.experiments import sweep_grid, sweep_runner
+from tff_textpriv.experiments import private_selection, sweep_grid, sweep_runner
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base, shared_flags
@@ -44,6 +44,21 @@ class SweepSettings(settings_lib.Settings):
     'The figure of results.json that is printed for each run and plotted; by default '
     'the AUC, accuracy or perplexity on the test.',
   )
+  private_selection: bool = setting(
+    False,
+    'Make the choice of the best run a promise of its own: a random number of runs, each '
+    'with a combination at random; only the best is released.',
+  )
+  selection_mean: float = setting(
+    10.0, 'The mean number of runs with --private_selection.', above=1, high=10_000
+  )
+  selection_shape: float = setting(
+    1.0,
+    'The shape of the negative binomial distribution of their number; 1 for a geometric '
+    'one. Less has a longer tail and costs less.',
+    above=0,
+    high=1_000,
+  )
   sweep_dir: str = setting('runs/sweeps', 'The folder of all sweeps.')
   sweep_name: str | None = setting(
     None, 'The name of the sweep and of its folder; by default the task and algorithms.'
@@ -66,6 +81,16 @@ def main(argv: Sequence[str]) -> int:
   runs = sweep_grid.make_runs(
     base.find(chosen.task), chosen.algo, passed_on, chosen.seeds, folder
   )
+  selection = None
+  if chosen.private_selection:
+    if chosen.seeds > 1:
+      raise settings_lib.SettingsError(
+        'seeds', chosen.seeds, '--private_selection draws how many runs there are'
+      )
+    selection = private_selection.Repetitions(
+      chosen.selection_mean, chosen.selection_shape
+    )
+    runs = private_selection.draw_runs(runs, selection, folder)
   return sweep_runner.run(
     runs,
     folder,
@@ -73,6 +98,7 @@ def main(argv: Sequence[str]) -> int:
     jobs=chosen.jobs,
     retry_failed=chosen.retry_failed,
     metric=chosen.metric,
+    selection=selection,
   )
 
 

@@ -43,6 +43,11 @@ class Journal:
         raise files.unreadable(self._file, f'not a journal: {error!r}') from error
       self._written = place, ledger
 
+  @property
+  def ledger(self) -> Ledger | None:
+    """The ledger on disk, if a round was begun."""
+    return None if self._written is None else self._written[1]
+
   def write(self, place: Place, ledger: Ledger) -> None:
     """Has the disk keep a ledger that includes a round, unless it has a later one."""
     if self._written is not None and place <= self._written[0]:
