@@ -158,7 +158,11 @@ def test_a_private_run_leaves_no_text_or_user_where_none_is_expected(tmp_path):
   found = _check(tmp_path, _run(tmp_path, 'rr_ldp classes'))
   assert any(name.startswith('cache/custom_') for name in found)
   card = (tmp_path / 'runs/rr_ldp_classes/privacy_card.md').read_text()
-  assert 'Training metrics of each round' in card and 'exact and not private' in card
+  # Under a local promise no client's figures are collected, and the card lists none;
+  # those of evaluation users are exact.
+  metrics = (tmp_path / 'runs/rr_ldp_classes/metrics.csv').read_text()
+  assert 'train_loss' not in metrics and 'Training metrics' not in card
+  assert 'Metrics on evaluation users are exact too' in card
   assert 'names of classes' in card
 
 
