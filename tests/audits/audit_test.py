@@ -328,6 +328,7 @@ def test_known_cohorts_are_seen_and_secret_ones_hold(tmp_path):
   argv = (
     *_CENTRAL,
     '--num_clients=50',
+    '--max_train_examples=600',
     '--clients_per_round=5',
     '--total_rounds=4',
     '--target_epsilon=1',
