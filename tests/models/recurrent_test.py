@@ -184,8 +184,9 @@ def test_an_option_that_it_lacks_is_refused(make, options, named):
     make(4, **options)
 
 
+@pytest.mark.parametrize('shape', [(0, 2), (2, 0), (0, 0)])
 @pytest.mark.parametrize('run', [recurrent.lstm, recurrent.gru])
-def test_no_steps_at_all_leave_the_state_and_give_zero_gradients(run):
+def test_no_steps_or_no_rows_leave_the_state_and_give_zero_gradients(run, shape):
   gates = 4 if run is recurrent.lstm else 3
   bias_shape = [4 * 3] if run is recurrent.lstm else [2, 3 * 3]
   weights = [
@@ -195,10 +196,27 @@ def test_no_steps_at_all_leave_the_state_and_give_zero_gradients(run):
   ]
   with tf.GradientTape() as tape:
     tape.watch(weights)
-    outputs, state = run(tf.zeros([2, 0, 5]), *weights)
+    outputs, state = run(tf.zeros([*shape, 5]), *weights)
     loss = tf.reduce_sum(outputs) + tf.reduce_sum(tf.nest.flatten(state)[0])
   gradients = tape.gradient(
     loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO
   )
-  assert outputs.shape == (2, 0, 3)
+  assert outputs.shape == (*shape, 3)
   assert all(not np.any(gradient) for gradient in gradients)
+
+
+def test_the_gradient_of_the_gradient_of_an_lstm_without_a_mask_is_refused():
+  weights = [tf.ones([5, 12]), tf.ones([3, 12]), tf.ones([12])]
+
+  @tf.function(autograph=False)
+  def second(inputs):
+    with tf.GradientTape() as outer:
+      outer.watch(inputs)
+      with tf.GradientTape() as inner:
+        inner.watch(inputs)
+        outputs, _ = recurrent.lstm(inputs, *weights)
+      first = inner.gradient(outputs, inputs)
+    return outer.gradient(first, inputs)
+
+  with pytest.raises(LookupError, match='has no gradient'):
+    second(tf.ones([4, 2, 5]))

@@ -159,7 +159,11 @@ class LayeredClassifier(Classifier):
       if self.lstm_units:
         kernel, recurrent_kernel, bias, *remaining = remaining
         _, (text, _) = recurrent.lstm(
-          drop(words), kernel, recurrent_kernel, bias, mask=is_word
+          tf.transpose(drop(words), [1, 0, 2]),
+          kernel,
+          recurrent_kernel,
+          bias,
+          mask=tf.transpose(is_word),
         )
       else:
         text = drop(_mean(words, is_word))

@@ -52,8 +52,14 @@ class _Fast(tf.keras.layers.RNN):
       initial_state = tuple(parts) if len(parts) > 1 else parts[0]
     cell = self.cell
     outputs, state = self._run(
-      inputs, cell.kernel, cell.recurrent_kernel, cell.bias, initial_state, mask
+      tf.transpose(inputs, [1, 0, 2]),
+      cell.kernel,
+      cell.recurrent_kernel,
+      cell.bias,
+      initial_state,
+      None if mask is None else tf.transpose(mask),
     )
+    outputs = tf.transpose(outputs, [1, 0, 2])
     return _chosen_outputs(self, outputs, tf.nest.flatten(state))
 
 

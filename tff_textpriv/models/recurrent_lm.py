@@ -142,7 +142,8 @@ class RecurrentLanguageModel(interface.LanguageModel):
   ) -> tuple[tf.Tensor, State]:
     """Reads tokens on from a state; returns what the output layer reads, and it."""
     embedding, *remaining = weights
-    hidden = dropout(tf.gather(embedding, tokens))
+    # Time-major, as the layers are; turned round here and where it is least.
+    hidden = dropout(tf.gather(embedding, tf.transpose(tokens)))
     new_state = []
     for layer_state in state:
       layer, remaining = remaining[:3], remaining[3:]
@@ -152,7 +153,7 @@ class RecurrentLanguageModel(interface.LanguageModel):
     if self._has_projection:
       kernel, bias, *_ = remaining
       hidden = tf.tensordot(hidden, kernel, 1) + bias
-    return hidden, tuple(new_state)
+    return tf.transpose(hidden, [1, 0, 2]), tuple(new_state)
 
   @property
   def _layer_widths(self) -> list[int]:

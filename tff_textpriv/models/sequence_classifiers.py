@@ -151,11 +151,11 @@ class BiLstmClassifier(SequenceClassifier):
     """Scores the classes of sequences of vectors; see the base class."""
     drop = dropout.Dropout(self.dropout, dropout_seed)
     *lstms, kernel, bias = shared_weights
-    embedded = drop(embedded)
+    embedded, mask = tf.transpose(drop(embedded), [1, 0, 2]), tf.transpose(mask)
     ends = []
     for weights, inputs, its_mask in (
       (lstms[:3], embedded, mask),
-      (lstms[3:], tf.reverse(embedded, [1]), tf.reverse(mask, [1])),
+      (lstms[3:], tf.reverse(embedded, [0]), tf.reverse(mask, [0])),
     ):
       lstm_kernel, recurrent_kernel, lstm_bias = weights
       _, (end, _) = recurrent.lstm(
