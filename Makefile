@@ -12,7 +12,8 @@ $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
   exit 1; }
 endef
 
-PEERS := build/peers
+# An environment for each file of requirements.
+PEERS := $(patsubst benchmarks/%.txt,build/%/.installed,$(wildcard benchmarks/peers/*.txt))
 
 .PHONY: help demo test lint unit format lock dependencies build-files clean benchmark-peers
 
@@ -70,13 +71,13 @@ dependencies: $(INSTALLED)
 build-files:
 	$(PYTHON) .ci/build_files.py
 
-# In an environment of its own: PyTorch and TensorFlow want different packages.
-benchmark-peers: $(PEERS)/.installed
+# In environments of their own: PyTorch, JAX and TensorFlow want different packages.
+benchmark-peers: $(PEERS)
 
-$(PEERS)/.installed: benchmarks/peers.txt
+build/peers/%/.installed: benchmarks/peers/%.txt
 	@$(check-python)
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet -r benchmarks/peers.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet -r $<
 	@touch $@
 
 clean:

@@ -1,6 +1,7 @@
 """The contenders' processes: started together, asked in turn, ended with us."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -11,19 +12,59 @@ from collections.abc import Sequence
 from typing import Any
 
 _ROOT = pathlib.Path(__file__).parents[1]
-_PEER_PYTHON = _ROOT / 'build/peers/bin/python'
+_PEERS = _ROOT / 'build/peers'
 _EXIT_SECONDS = 20
+_CORES = len(os.sched_getaffinity(0))
 
-# Module and arguments of each contender.
-COMMANDS: dict[str, tuple[str, ...]] = {
-  'ours': ('ours', '1', 'auto'),
-  'ours_2_workers': ('ours', '2', 'auto'),
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """How a contender is started.
+
+  Attributes:
+    module: Its module in `benchmarks.contenders`.
+    arguments: The module's arguments.
+    peers: The environment that it needs, one of `benchmarks/peers`; `None` for ours.
+    variables: What it needs in the variables of its process.
+  """
+
+  module: str
+  arguments: tuple[str, ...] = ()
+  peers: str | None = None
+  variables: dict[str, str] = dataclasses.field(default_factory=dict)
+
+  @property
+  def python(self) -> pathlib.Path:
+    """The interpreter of its environment."""
+    if self.peers is None:
+      return pathlib.Path(sys.executable)
+    return _PEERS / self.peers / 'bin/python'
+
+  @property
+  def is_installed(self) -> bool:
+    """Whether its environment is there, and complete."""
+    return self.peers is None or (_PEERS / self.peers / '.installed').exists()
+
+
+COMMANDS = {
+  'ours': Command('ours', ('1', 'auto')),
+  'ours_2_workers': Command('ours', ('2', 'auto')),
   # Its worker is open to the network: what keeping strangers out costs the others.
-  'ours_open': ('ours', '1', 'off'),
-  'plain_fast': ('plain', 'fast'),
-  'pfl_research': ('pfl_research',),
-  'plain_keras': ('plain', 'keras'),
-  'tutorial': ('tutorial',),
+  'ours_open': Command('ours', ('1', 'off')),
+  'plain_jax': Command(
+    'plain_jax',
+    peers='jax',
+    # One device for each core, and one thread for each device.
+    variables={
+      'XLA_FLAGS': f'--xla_force_host_platform_device_count={_CORES} '
+      '--xla_cpu_multi_thread_eigen=false'
+    },
+  ),
+  # What our workers have, so that the loop differs from them in nothing else.
+  'plain_fast': Command('plain', ('fast',), variables={'TF_ENABLE_ONEDNN_OPTS': '1'}),
+  'pfl_research': Command('pfl_research', peers='torch'),
+  'plain_keras': Command('plain', ('keras',)),
+  'tutorial': Command('tutorial'),
 }
 
 
@@ -34,17 +75,24 @@ class Process:
     """Starts the process; its log goes to a file in `folder`."""
     self.name = name
     self._log = folder / f'{name}.log'
-    module, *arguments = COMMANDS[name]
-    python = str(_PEER_PYTHON) if module == 'pfl_research' else sys.executable
-    if module == 'ours':
-      arguments = [*arguments, str(folder / name)]
-    environment = {**os.environ, 'PYTHONPATH': str(_ROOT), 'TF_CPP_MIN_LOG_LEVEL': '2'}
-    if name == 'plain_fast':
-      # What our workers have, so that the loop differs from them in nothing else.
-      environment['TF_ENABLE_ONEDNN_OPTS'] = '1'
+    command = COMMANDS[name]
+    arguments = list(command.arguments)
+    if command.module == 'ours':
+      arguments.append(str(folder / name))
+    environment = {
+      **os.environ,
+      'PYTHONPATH': str(_ROOT),
+      'TF_CPP_MIN_LOG_LEVEL': '2',
+      **command.variables,
+    }
     with open(self._log, 'wb') as log:
       self._process = subprocess.Popen(
-        [python, '-m', f'benchmarks.contenders.{module}', *arguments],
+        [
+          str(command.python),
+          '-m',
+          f'benchmarks.contenders.{command.module}',
+          *arguments,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -94,12 +142,12 @@ def start(
     stack: What ends them.
 
   Returns:
-    The contenders; without pfl-research if it is not installed.
+    The contenders; without those whose environment is not installed.
   """
   started = []
   for name in names:
-    if name == 'pfl_research' and not _PEER_PYTHON.exists():
-      print('pfl_research is not installed; `make benchmark-peers` installs it')
+    if not COMMANDS[name].is_installed:
+      print(f'{name} is left out: `make benchmark-peers` installs what it needs')
       continue
     process = Process(name, folder)
     stack.callback(process.close)

@@ -7,7 +7,7 @@
 Contenders train the same weights on the same batches, and their weights after a
 round are compared. Each lives in a process of its own and is asked for a round in
 turn, so that whatever else the machine does disturbs all of them alike; ratios are
-those of neighbouring rounds. `make benchmark-peers` installs the peer.
+those of neighbouring rounds. `make benchmark-peers` installs the peers.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ class SpeedSettings(settings_lib.Settings):
   )
   contenders: tuple[str, ...] = setting(
     tuple(processes.COMMANDS),
-    'Who is timed; pfl_research is left out if it is not installed.',
+    'Who is timed; left out are those whose environment is not installed.',
     choices=tuple(processes.COMMANDS),
   )
   private: str = setting(
