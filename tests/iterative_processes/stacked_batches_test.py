@@ -108,7 +108,7 @@ def test_batches_and_a_seed_arrive_beside_each_other(tff_runtime):
   @tff.federated_computation(tff.FederatedType(np.int32, tff.SERVER), data_type)
   def next_round(state, data):
     total = tff.federated_sum(tff.federated_map(add_up, data))
-    return tff.federated_map(add, (state, total))
+    return tff.federated_map(add, (state, total)), total
 
   class Process:
     """Just `next`, which is all that is looked at."""
@@ -119,4 +119,6 @@ def test_batches_and_a_seed_arrive_beside_each_other(tff_runtime):
     ([np.array([1, 2], np.int32)], [np.array([9, 1], np.int32)]),
     ([], [np.array([9, 2], np.int32)]),
   ]
-  assert stacked_batches.NextRound(Process())(1000, cohort) == 1000 + 3 + 300
+  total = 3 + 300
+  output = stacked_batches.NextRound(Process())(1000, cohort)
+  assert output == (1000 + total, total)

@@ -16,6 +16,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 import tree
 
+from tff_textpriv.iterative_processes import fused_round
+
 
 class NextRound:
   """Runs `next` of a learning process on batches; same results, less overhead."""
@@ -39,7 +41,7 @@ class NextRound:
     def next_round(state, stacked):
       return process.next(state, tff.federated_map(unstack, stacked))
 
-    self._next_round = next_round
+    self._next_round = fused_round.fuse(next_round)
 
   def __call__(
     self, state: Any, cohort: Sequence[Any]

@@ -1,0 +1,57 @@
+"""A round whose clients run one graph each, however many steps it is written in.
+
+TFF composes a round of many maps: batches, training, checking, clipping, weighting. A
+worker would start a graph for each of them and each client, and hand all weights on
+from one to the next. TFF's compiler for map-reduce systems finds what a client does
+between receiving and sending; put together again from that, the round gives the same
+results in fewer calls.
+"""
+
+import tensorflow_federated as tff
+
+
+class NotFusedError(ValueError):
+  """A round that does not come down to sending, working, adding up and updating."""
+
+
+def fuse(next_round: tff.Computation) -> tff.framework.ConcreteComputation:
+  """Rewrites a round as one graph before, for each client, and after the aggregation.
+
+  Args:
+    next_round: Takes the server's state and the clients' data, and returns the new
+      state and measurements, all of them the server's.
+
+  Returns:
+    A computation of the same type.
+
+  Raises:
+    NotFusedError: If the round sums anything securely: such sums are for systems that
+      have them, and are no part of what is put together here.
+  """
+  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(next_round)
+  _, *secure = form.work.type_signature.result
+  if any(map(len, secure)):
+    raise NotFusedError('a round that sums securely cannot be made of plain sums')
+  (state_name, _), (output_name, _) = tff.structure.iter_elements(
+    next_round.type_signature.result
+  )
+
+  @tff.federated_computation(next_round.type_signature.parameter)
+  def fused(arguments):
+    state, client_data = arguments
+    received = tff.federated_broadcast(tff.federated_map(form.prepare, state))
+    results = tff.federated_map(form.work, tff.federated_zip((client_data, received)))
+    aggregate = tff.federated_aggregate(
+      results[0], form.zero(), form.accumulate, form.merge, form.report
+    )
+    nothing = tff.federated_value((), tff.SERVER)
+    output = tff.federated_map(
+      form.update,
+      tff.federated_zip(
+        (state, tff.federated_zip((aggregate, nothing, nothing, nothing)))
+      ),
+    )
+    return tff.structure.Struct([(state_name, output[0]), (output_name, output[1])])
+
+  # TFF's compiler forgets which containers the round returns.
+  return tff.framework.ConcreteComputation.with_type(fused, next_round.type_signature)
