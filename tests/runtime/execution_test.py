@@ -12,7 +12,7 @@ import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.runtime import connection, spread
+from tff_textpriv.runtime import client_slices, connection, spread
 from tff_textpriv.runtime.doors import OpenPort
 from tff_textpriv.runtime.execution import execution
 from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
@@ -112,10 +112,10 @@ def test_a_cohort_too_large_for_the_memory_is_trained_part_by_part(
     spread, '_BYTES_OF_CLIENTS', 2 * spread._STATES_PER_CLIENT * state_bytes
   )
   sizes = []
-  slices = spread._slices
+  slices = client_slices.slices
   monkeypatch.setattr(
-    spread,
-    '_slices',
+    client_slices,
+    'slices',
     lambda *args: (
       sizes.append([s.stop - s.start for s in slices(*args)]) or slices(*args)
     ),
@@ -123,6 +123,56 @@ def test_a_cohort_too_large_for_the_memory_is_trained_part_by_part(
   with execution(num_workers, log_dir=tmp_path):
     np.testing.assert_allclose(_train(process), expected, atol=1e-5)
   assert [each for each in sizes if len(each) > 1] == [[1, 2, 2], [2, 2], [1, 2, 2, 2]]
+
+
+@pytest.mark.parametrize('num_workers', [1, 2])
+def test_the_state_is_sent_once_to_a_worker_however_many_parts_it_gets(
+  tmp_path, monkeypatch, num_workers
+):
+  state_type = tff.FederatedType(tff.TensorType(np.float32, [1000]), tff.SERVER)
+
+  @tff.tensorflow.computation(tff.TensorType(np.float32, [1000]), np.float32)
+  def scale(state, value):
+    return state * value
+
+  @tff.federated_computation(state_type, tff.FederatedType(np.float32, tff.CLIENTS))
+  def scaled_sum(state, values):
+    received = tff.federated_broadcast(state)
+    return tff.federated_sum(tff.federated_map(scale, (received, values)))
+
+  state_bytes = spread.type_bytes(scaled_sum.type_signature.parameter)
+  monkeypatch.setattr(
+    spread, '_BYTES_OF_CLIENTS', 2 * spread._STATES_PER_CLIENT * state_bytes
+  )
+  sent, returned = [], []
+  create_value, compute = connection._Stub.create_value, connection._Stub.compute
+
+  def counting_create_value(self, request):
+    sent.append(request.value.ByteSize())
+    return create_value(self, request)
+
+  def counting_compute(self, request):
+    answer = compute(self, request)
+    returned.append(answer.ByteSize())
+    return answer
+
+  monkeypatch.setattr(connection._Stub, 'create_value', counting_create_value)
+  monkeypatch.setattr(connection._Stub, 'compute', counting_compute)
+  state, values = np.ones(1000, np.float32), list(np.arange(16, dtype=np.float32))
+  with execution(num_workers, log_dir=tmp_path):
+    scaled_sum(state, values)
+    sent.clear(), returned.clear()
+    # Eight parts; computations have been sent by now.
+    np.testing.assert_allclose(scaled_sum(state, values), 120 * state)
+  large = [size for size in sent if size >= state_bytes]
+  if num_workers == 1:
+    # To the worker; then, for what follows the sum, state and sum together.
+    assert len(large) == 3 and sum(sent) < 3.2 * state_bytes
+    assert sum(returned) < 2.2 * state_bytes
+  else:
+    # Two sums are added up by the first worker.
+    assert len(large) == 6 and sum(sent) < 6.2 * state_bytes
+    assert sum(returned) < 4.2 * state_bytes
 
 
 def test_clients_results_keep_their_order_whoever_finishes_first(tmp_path):
@@ -164,7 +214,7 @@ def test_a_computation_of_dependent_sums_needs_one_worker(tmp_path):
 @pytest.mark.parametrize('num_workers', [2, 3, 5])
 def test_a_cohort_is_cut_into_even_parts_none_of_them_empty(num_clients, num_workers):
   cohort = list(range(num_clients))
-  parts = [cohort[part] for part in spread._slices(num_clients, num_workers)]
+  parts = [cohort[part] for part in client_slices.slices(num_clients, num_workers)]
   sizes = [len(part) for part in parts]
   assert [client for part in parts for client in part] == cohort
   assert len(parts) == min(num_clients, num_workers)

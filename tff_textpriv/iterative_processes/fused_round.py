@@ -7,6 +7,7 @@ between receiving and sending; put together again from that, the round gives the
 results in fewer calls.
 """
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
 
@@ -28,7 +29,12 @@ def fuse(next_round: tff.Computation) -> tff.framework.ConcreteComputation:
     NotFusedError: If the round sums anything securely: such sums are for systems that
       have them, and are no part of what is put together here.
   """
-  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(next_round)
+  # Workers optimize graphs themselves.
+  as_they_are = tf.compat.v1.ConfigProto()
+  as_they_are.graph_options.rewrite_options.disable_meta_optimizer = True
+  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
+    next_round, as_they_are
+  )
   _, *secure = form.work.type_signature.result
   if any(map(len, secure)):
     raise NotFusedError('a round that sums securely cannot be made of plain sums')

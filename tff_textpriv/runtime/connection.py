@@ -34,6 +34,8 @@ _CHANNEL_OPTIONS = (
   ('grpc.max_reconnect_backoff_ms', 1000),
 )
 _DISPOSE_SECONDS = 5.0
+# Values that the worker may keep although nobody needs them; some are as large as models.
+_DISPOSE_BATCH = 4
 
 
 class ComputationError(RuntimeError):
@@ -152,7 +154,8 @@ class _Stub(tff.framework.RemoteExecutorGrpcStub):
 class _ThreadedExecutor(tff.framework.RemoteExecutor):
   """TFF's remote executor with its calls, which block, moved to a thread.
 
-  Otherwise several workers would be waited for one after the other.
+  Otherwise several workers would be waited for one after the other. A computation, whose
+  graphs are long, is sent once.
   """
 
   def __init__(
@@ -161,12 +164,19 @@ class _ThreadedExecutor(tff.framework.RemoteExecutor):
     thread: concurrent.futures.Executor,
     clear_errors: Callable[[], contextlib.AbstractContextManager[None]],
   ):
-    super().__init__(stub)
+    super().__init__(stub, dispose_batch_size=_DISPOSE_BATCH)
     self._thread = thread
     self._clear_errors = clear_errors
+    # By identity, since comparing computations takes longer than sending them.
+    self._sent: dict[int, tuple[tff.Computation, Any]] = {}
 
   async def create_value(self, value, type_spec=None):
-    return await self._in_thread(super().create_value(value, type_spec))
+    if not isinstance(value, tff.framework.ConcreteComputation):
+      return await self._in_thread(super().create_value(value, type_spec))
+    if id(value) not in self._sent:
+      sent = await self._in_thread(super().create_value(value, type_spec))
+      self._sent[id(value)] = value, sent
+    return self._sent[id(value)][1]
 
   async def create_call(self, comp, arg=None):
     return await self._in_thread(super().create_call(comp, arg))

@@ -24,9 +24,7 @@ from tff_textpriv.runtime.worker_process import (
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 
 if TYPE_CHECKING:
-  import tensorflow_federated as tff
-
-  from tff_textpriv.runtime.connection import Connection
+  pass
 
 CONNECT_SECONDS = 30.0
 # How long the process of a worker that stopped answering is given to end.
@@ -173,6 +171,8 @@ def execution(
     )
   import tensorflow_federated as tff
 
+  from tff_textpriv.runtime import spread
+
   with contextlib.ExitStack() as stack:
     started: list[LocalWorker | RemoteWorker] = []
     limits = share_cores(
@@ -191,26 +191,6 @@ def execution(
       started.append(worker)
     for worker in started:
       worker.wait_until_ready()
-    context = _context([worker.connection for worker in started])
+    context = spread.SpreadContext([worker.connection for worker in started])
     stack.enter_context(tff.framework.get_context_stack().install(context))
     yield Runtime(started)
-
-
-def _context(connections: Sequence['Connection']) -> 'tff.framework.SyncContext':
-  """Makes the TFF context that executes on one or several workers."""
-  import tensorflow_federated as tff
-  from tensorflow_federated.python.core.backends.native import compiler
-  from tensorflow_federated.python.core.environments.tensorflow_frontend import (
-    tensorflow_computation,
-  )
-
-  from tff_textpriv.runtime.spread import SpreadContext
-
-  native = {
-    'compiler_fn': compiler.desugar_and_transform_to_native,
-    'transform_args': tensorflow_computation.transform_args,
-    'transform_result': tensorflow_computation.transform_result,
-  }
-  return SpreadContext(
-    [tff.framework.AsyncExecutionContext(each, **native) for each in connections]
-  )

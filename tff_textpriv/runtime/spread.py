@@ -4,11 +4,14 @@ TFF can split a computation at its aggregation ("mergeable" form): every worker
 runs the part before it on its own clients, the partial sums are merged, and the
 part after it runs once. A worker keeps what its clients have computed until all of
 them are done, several times the model for each client; a cohort for which that would
-be too much is cut into more parts than there are workers. TFF's context for this has three faults that matter here:
-partial sums are merged, and clients' results returned, in the order in which the
-workers finish; all workers get the same clients if the last argument is not placed
-at clients; and the clients' data are sent a second time for the part that no longer
-needs them. So the compiler is TFF's and the few lines that use it are our own.
+be too much is cut into more parts than there are workers.
+
+TFF's context for this has four faults that matter here: partial sums are merged, and
+clients' results returned, in the order in which the workers finish; all workers get the
+same clients if the last argument is not placed at clients; the clients' data are sent a
+second time for the part that no longer needs them; and every part is sent the server's
+state and returns a sum. So the compiler is TFF's and the few lines that use it are our
+own.
 
 Importing this module imports TFF.
 """
@@ -21,10 +24,12 @@ from typing import Any
 import numpy as np
 import tensorflow_federated as tff
 from tensorflow_federated.python.common_libs import async_utils
-from tensorflow_federated.python.core.backends.native import mergeable_comp_compiler
+from tensorflow_federated.python.core.backends.native import compiler
 from tensorflow_federated.python.core.impl.execution_contexts import compiler_pipeline
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 from tensorflow_federated.python.core.impl.types import type_analysis, type_conversions
+
+from tff_textpriv.runtime import client_slices, connection, part_sums
 
 # What a worker may keep of its clients at a time, and how many times the server's state
 # that is for each of them: the update, and the same after clipping and after weighting.
@@ -39,13 +44,16 @@ class UnsplittableError(ValueError):
 class SpreadContext(tff.framework.SyncContext):
   """Executes computations on workers; results do not depend on timing."""
 
-  def __init__(self, contexts: Sequence[tff.framework.AsyncContext]):
-    """Makes the context of `contexts`, one for each worker."""
-    self._contexts = tuple(contexts)
-    self._runner = async_utils.AsyncThreadRunner()
-    self._compiler = compiler_pipeline.CompilerPipeline(
-      mergeable_comp_compiler.compile_to_mergeable_comp_form
+  def __init__(self, connections: Sequence[connection.Connection]):
+    """Makes the context of `connections`, one for each worker."""
+    native = compiler_pipeline.CompilerPipeline(
+      compiler.desugar_and_transform_to_native
     )
+    self._workers = tuple(
+      part_sums.Worker(each, native.compile) for each in connections
+    )
+    self._runner = async_utils.AsyncThreadRunner()
+    self._in_parts = compiler_pipeline.CompilerPipeline(part_sums.InParts)
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs `comp` on `arg`: as it is if one part will do, else spread out."""
@@ -53,18 +61,18 @@ class SpreadContext(tff.framework.SyncContext):
       arg, comp.type_signature.parameter
     ).get(tff.CLIENTS, 0)
     most = _clients_in_memory(comp.type_signature.parameter)
-    parts = _slices(
-      num_clients, max(len(self._contexts), math.ceil(num_clients / most))
+    parts = client_slices.slices(
+      num_clients, max(len(self._workers), math.ceil(num_clients / most))
     )
     if len(parts) == 1:
-      run = self._contexts[0].invoke(comp, arg)
+      run = self._workers[0].invoke(comp, arg)
     else:
       run = self._spread(self._compile(comp), arg, parts)
     return self._runner.run_coro_and_return_result(run)
 
-  def _compile(self, comp: tff.Computation) -> tff.framework.MergeableCompForm:
+  def _compile(self, comp: tff.Computation) -> part_sums.InParts:
     try:
-      return self._compiler.compile(comp)
+      return self._in_parts.compile(comp)
     except (TypeError, ValueError) as error:
       raise UnsplittableError(
         'This computation cannot be done in parts, because it does not come down to one'
@@ -72,42 +80,41 @@ class SpreadContext(tff.framework.SyncContext):
       ) from error
 
   async def _spread(
-    self, form: tff.framework.MergeableCompForm, arg: Any, slices: Sequence[slice]
+    self, comp: part_sums.InParts, arg: Any, slices: Sequence[slice]
   ) -> Any:
-    first = self._contexts[0]
+    first = self._workers[0]
+    form = comp.form
     arg_type = form.up_to_merge.type_signature.parameter
     result_type = form.after_merge.type_signature.result
-    parts = [_slice_clients(arg, arg_type, part) for part in slices]
-    partial_results = await self._each(form.up_to_merge, parts)
-    merged = partial_results[0]
-    for partial in partial_results[1:]:
-      merged = await first.invoke(form.merge, _pair(merged, partial))
+    by_worker = client_slices.in_runs(slices, len(self._workers))
+    sums = await _all(
+      worker.partial_sums(comp, arg, mine)
+      for worker, mine in zip(self._workers, by_worker, strict=True)
+    )
+    merged, *others = [partial for of_worker in sums for partial in of_worker]
+    for partial in others:
+      merged = await first.invoke(form.merge, part_sums.pair(merged, partial))
 
-    if not type_analysis.contains(result_type, _is_per_client):
+    if not type_analysis.contains(result_type, client_slices.is_per_client):
       # What is left of the computation cannot depend on any client's data.
-      no_clients = _slice_clients(arg, arg_type, slice(0, 0))
-      return await first.invoke(form.after_merge, _pair(no_clients, merged))
-    results = await self._each(
-      form.after_merge, [_pair(part, merged) for part in parts]
+      no_clients = client_slices.cut(arg, arg_type, slice(0, 0))
+      return await first.invoke(form.after_merge, part_sums.pair(no_clients, merged))
+    results = await _all(
+      worker.invoke_each(
+        form.after_merge,
+        [
+          part_sums.pair(client_slices.cut(arg, arg_type, part), merged)
+          for part in mine
+        ],
+      )
+      for worker, mine in zip(self._workers, by_worker, strict=True)
     )
     return type_conversions.type_to_py_container(
-      _join_clients(results, result_type), result_type
+      client_slices.join(
+        [part for of_worker in results for part in of_worker], result_type
+      ),
+      result_type,
     )
-
-  async def _each(self, comp: tff.Computation, args: Sequence[Any]) -> list[Any]:
-    """Runs `comp` on each of `args`, one at a time on each worker, in turn."""
-    num_workers = len(self._contexts)
-
-    async def work(
-      context: tff.framework.AsyncContext, mine: Sequence[Any]
-    ) -> list[Any]:
-      return [await context.invoke(comp, arg) for arg in mine]
-
-    by_worker = await _all(
-      work(context, args[index::num_workers])
-      for index, context in enumerate(self._contexts)
-    )
-    return [by_worker[i % num_workers][i // num_workers] for i in range(len(args))]
 
 
 def type_bytes(type_spec: tff.Type | None) -> int:
@@ -128,10 +135,6 @@ def _clients_in_memory(parameter: tff.Type | None) -> int:
   return max(1, _BYTES_OF_CLIENTS // max(1, bytes_per_client))
 
 
-def _pair(first: Any, second: Any) -> tff.structure.Struct:
-  return tff.structure.Struct.unnamed(first, second)
-
-
 async def _all(runs: Iterable[Awaitable[Any]]) -> list[Any]:
   """Awaits all of `runs`, also when one fails, so that none goes on unseen."""
   results = await asyncio.gather(*runs, return_exceptions=True)
@@ -139,50 +142,3 @@ async def _all(runs: Iterable[Awaitable[Any]]) -> list[Any]:
     if isinstance(result, BaseException):
       raise result
   return results
-
-
-def _slices(num_clients: int, num_parts: int) -> list[slice]:
-  """Cuts a cohort into so many parts, or one per client if they are fewer.
-
-  The parts differ by at most one client and none is empty, but for that of no clients.
-  """
-  num_parts = max(1, min(num_clients, num_parts))
-  cuts = [num_clients * part // num_parts for part in range(num_parts + 1)]
-  return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-
-
-def _is_per_client(type_spec: tff.Type) -> bool:
-  """Tells whether values of a type are lists with an element for each client."""
-  return (
-    isinstance(type_spec, tff.FederatedType)
-    and type_spec.placement is tff.CLIENTS
-    and not type_spec.all_equal
-  )
-
-
-def _slice_clients(value: Any, type_spec: tff.Type, part: slice) -> Any:
-  """Cuts a part of the clients out of an argument; the rest of it stays."""
-  if _is_per_client(type_spec):
-    return value[part]
-  if isinstance(type_spec, tff.StructType) and type_analysis.contains(
-    type_spec, _is_per_client
-  ):
-    elements = tff.structure.from_container(value)
-    return tff.structure.Struct(
-      (name, _slice_clients(elements[i], element_type, part))
-      for i, (name, element_type) in enumerate(tff.structure.iter_elements(type_spec))
-    )
-  return value
-
-
-def _join_clients(values: Sequence[Any], type_spec: tff.Type) -> Any:
-  """Puts the results for the parts of a cohort together again."""
-  if _is_per_client(type_spec):
-    return [element for value in values for element in value]
-  if isinstance(type_spec, tff.StructType):
-    structs = [tff.structure.from_container(value) for value in values]
-    return tff.structure.Struct(
-      (name, _join_clients([struct[i] for struct in structs], element_type))
-      for i, (name, element_type) in enumerate(tff.structure.iter_elements(type_spec))
-    )
-  return values[0]
