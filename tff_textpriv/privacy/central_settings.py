@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from tff_textpriv.privacy import calibration, mechanism, planning
+from tff_textpriv.privacy import accountants, calibration, mechanism, planning
 from tff_textpriv.privacy.adaptive_clipping import (
   COUNT_STDDEV_PER_COHORT,
   AdaptiveClipping,
@@ -50,7 +50,7 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
     'auto',
     'Accountant of the headline figure and of calibration: the tighter PLD where it applies '
     '(auto), or the one that is named. The card shows both.',
-    choices=('auto', *calibration.ACCOUNTANTS),
+    choices=('auto', *accountants.ACCOUNTANTS),
   )
   accounted_population: int | None = setting(
     None,
@@ -123,7 +123,7 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
       self.noise_multiplier or 0.0,
       num_coordinates + self.adaptive_clipping,
     )
-    accountant = calibration.settle_accountant(self.accountant, deployment.sampling)
+    accountant = accountants.settle_accountant(self.accountant, deployment.sampling)
     _check_accountant(accountant, cost)
     delta = mechanism.settle_delta(self.delta, population, self.privacy_claim)
     target = _rounds_epsilon(self, deployment)
@@ -234,7 +234,7 @@ def _check_noise(settings: CentralPrivacySettings) -> None:
 def _check_accountant(accountant: str, cost: SampledGaussian) -> None:
   """Refuses an accountant that does not match how cohorts are drawn."""
   with_noise = dataclasses.replace(cost, noise_multiplier=1.0)
-  if not calibration.supports(with_noise.event(), with_noise.relation, accountant):
+  if not accountants.supports(with_noise.event(), with_noise.relation, accountant):
     raise SettingsError(
       'accountant',
       accountant,

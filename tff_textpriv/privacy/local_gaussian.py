@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv.privacy import (
-  calibration,
+  accountants,
   lattice,
   ledger_entries,
   mechanism,
@@ -62,7 +62,7 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
     'auto',
     'Accountant of the headline figure: the tighter PLD where it applies '
     '(auto), or the one that is named. The card shows both.',
-    choices=('auto', *calibration.ACCOUNTANTS),
+    choices=('auto', *accountants.ACCOUNTANTS),
   )
   noise_source: str = setting(
     'seeded',
@@ -92,7 +92,7 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
         self.delta, deployment.population, self.privacy_claim
       ),
       # Of one user, who takes part for sure: PLD can tell.
-      accountant=calibration.settle_accountant(self.accountant, 'poisson'),
+      accountant=accountants.settle_accountant(self.accountant, 'poisson'),
       noise_source=self.noise_source,
       claim=self.privacy_claim,
       rounds=deployment.rounds,
@@ -244,7 +244,7 @@ class LocalGaussian(mechanism.Mechanism):
       'by_user': [
         {
           'rounds': name,
-          'epsilon': calibration.epsilon_of_rounds(
+          'epsilon': accountants.epsilon_of_rounds(
             self.cost, count, self.delta, self.accountant
           ),
         }
