@@ -27,13 +27,6 @@ _PLD_RELATIVE_INTERVAL = 3e-5
 _ACCOUNTANT_CLASSES = {'rdp': rdp.RdpAccountant, 'pld': pld.PLDAccountant}
 
 
-def settle_accountant(given: str, sampling: str) -> str:
-  """Returns the accountant that is meant: the tighter one where it applies."""
-  if given != 'auto':
-    return given
-  return 'pld' if sampling == 'poisson' else 'rdp'
-
-
 def supports(
   event: dp_accounting.DpEvent,
   relation: dp_accounting.NeighboringRelation,
