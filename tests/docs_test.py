@@ -245,13 +245,17 @@ _ELSEWHERE = {'data', 'public_data', 'vectors_file', 'workers', 'input', 'port'}
 
 
 def _runnable() -> list[list[str]]:
-  """Returns the commands that train on generated data, or on a page's own example."""
+  """Returns the commands that train on generated data, or on a page's own example.
+
+  Audits of a run's folder are left out: there is no such run.
+  """
   commands = [words for page in _PAGES for words in _python_commands(page)]
   return [
     words
     for words in dict.fromkeys(map(tuple, commands))
-    if re.search(r'\.(tasks\.\w+|tools\.(study|plan))$', words[2])
+    if re.search(r'\.(tasks\.\w+|tools\.(study|plan|audit))$', words[2])
     and len(words) > 3
+    and words[3].startswith('-')
     and not any(_name(word) in _ELSEWHERE for word in words if 'notes' not in word)
   ]
 
@@ -270,6 +274,8 @@ def _tiny_flags(words, root=_ROOT) -> list[str]:
   command = words[2].split('.')[-1]
   if command in ('plan', 'export'):
     return []
+  if command == 'audit':
+    return ['--canaries=40']
   if command == 'study':
     own = flags.expand_flagfiles(words[3:])
     name = _value(own, 'study')
