@@ -233,7 +233,8 @@ _TINY = {
   'clients_per_round': 3,
   'num_users': 12,
   'num_clients': 12,
-  'vocab_size': 700,
+  # As many pieces as the text of twelve users has.
+  'vocab_size': 500,
   'max_tokens_per_user': 100,
   'max_eval_users': 3,
   'max_train_examples': 200,
