@@ -233,7 +233,8 @@ _TINY = {
   'clients_per_round': 3,
   'num_users': 12,
   'num_clients': 12,
-  'vocab_size': 700,
+  # As many pieces as the text of twelve users has.
+  'vocab_size': 500,
   'max_tokens_per_user': 100,
   'max_eval_users': 3,
   'max_train_examples': 200,
@@ -245,13 +246,17 @@ _ELSEWHERE = {'data', 'public_data', 'vectors_file', 'workers', 'input', 'port'}
 
 
 def _runnable() -> list[list[str]]:
-  """Returns the commands that train on generated data, or on a page's own example."""
+  """Returns the commands that train on generated data, or on a page's own example.
+
+  Audits of a run's folder are left out: there is no such run.
+  """
   commands = [words for page in _PAGES for words in _python_commands(page)]
   return [
     words
     for words in dict.fromkeys(map(tuple, commands))
-    if re.search(r'\.(tasks\.\w+|tools\.(study|plan))$', words[2])
+    if re.search(r'\.(tasks\.\w+|tools\.(study|plan|audit))$', words[2])
     and len(words) > 3
+    and words[3].startswith('-')
     and not any(_name(word) in _ELSEWHERE for word in words if 'notes' not in word)
   ]
 
@@ -270,6 +275,8 @@ def _tiny_flags(words, root=_ROOT) -> list[str]:
   command = words[2].split('.')[-1]
   if command in ('plan', 'export'):
     return []
+  if command == 'audit':
+    return ['--canaries=40']
   if command == 'study':
     own = flags.expand_flagfiles(words[3:])
     name = _value(own, 'study')

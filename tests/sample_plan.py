@@ -5,7 +5,7 @@ import math
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy.central import CentralGaussian
-from tff_textpriv.privacy.mechanism import NoMechanism
+from tff_textpriv.privacy.no_mechanism import NoMechanism
 
 PLAN = CentralGaussian(
   sampling='poisson',

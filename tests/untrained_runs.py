@@ -27,7 +27,7 @@ class Made:
 def make(task, given, folder) -> Made:
   """Makes the folder of a task's run with flags."""
   from tff_textpriv.privacy import ledger
-  from tff_textpriv.privacy.mechanism import NoMechanism
+  from tff_textpriv.privacy.no_mechanism import NoMechanism
   from tff_textpriv.tasks import base
   from tff_textpriv.training import output, phases, program, reporting, runner
 

@@ -13,7 +13,7 @@ from benchmarks import workloads
 from benchmarks.contenders import server
 from tff_textpriv.iterative_processes import learning_model, registry, stacked_batches
 from tff_textpriv.models import language_models
-from tff_textpriv.privacy import central, mechanism
+from tff_textpriv.privacy import central, mechanism, no_mechanism
 from tff_textpriv.runtime import execution
 
 # A private round that nobody planned has no noise and is not made: more than are timed.
@@ -67,7 +67,7 @@ def build_process(
   chosen_mechanism: mechanism.Mechanism
   if not private:
     chosen['client_weighting'] = 'uniform'
-    chosen_mechanism = mechanism.NoMechanism('a measurement of speed')
+    chosen_mechanism = no_mechanism.NoMechanism('a measurement of speed')
   else:
     chosen_mechanism = central.CentralGaussian(
       sampling='fixed',

@@ -6,7 +6,7 @@ import pytest
 import small_models
 
 from tff_textpriv.iterative_processes import fed_avg, scaffold
-from tff_textpriv.privacy.mechanism import NoMechanism
+from tff_textpriv.privacy.no_mechanism import NoMechanism
 
 _STEP = 0.05
 _SERVER_STEP = 0.75

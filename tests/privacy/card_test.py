@@ -11,7 +11,7 @@ from tff_textpriv.privacy import card as card_lib
 from tff_textpriv.privacy import card_page
 from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 from tff_textpriv.privacy.ledger import Ledger
-from tff_textpriv.privacy.mechanism import NoMechanism
+from tff_textpriv.privacy.no_mechanism import NoMechanism
 
 _NO_MECHANISM = NoMechanism('updates are averaged as they are', delta=PLAN.delta)
 

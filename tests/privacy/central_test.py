@@ -10,7 +10,7 @@ import sample_plan
 import tensorflow as tf
 
 from tff_textpriv import randomness
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import accountants
 from tff_textpriv.privacy.adaptive_clipping import AdaptiveClipping
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.central_settings import CentralPrivacySettings
@@ -30,7 +30,7 @@ def plan_of(*, sampling='poisson', population=300, cohort=20, rounds=50, **flags
 
 def test_target_epsilon_alone_calibrates_noise_for_the_planned_rounds():
   plan = plan_of(target_epsilon=2.0, delta=1e-4)
-  spent = calibration.epsilon_of_rounds(plan.cost, 50, 1e-4, 'pld')
+  spent = accountants.epsilon_of_rounds(plan.cost, 50, 1e-4, 'pld')
   assert 1.999 < spent <= 2.0
   by_rdp = plan_of(target_epsilon=2.0, delta=1e-4, accountant='rdp')
   assert by_rdp.noise_multiplier > plan.noise_multiplier
@@ -102,7 +102,7 @@ def test_update_and_count_together_cost_what_the_plan_charges():
   parts = (plan.update_noise_multiplier, plan.adaptive.count_noise_multiplier)
 
   def epsilon(event):
-    return calibration.epsilon(event, 1e-6, ADD_OR_REMOVE_ONE, 'rdp')
+    return accountants.epsilon(event, 1e-6, ADD_OR_REMOVE_ONE, 'rdp')
 
   both = dp_accounting.PoissonSampledDpEvent(
     20 / 300,

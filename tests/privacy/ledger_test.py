@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import rdp
 from sample_plan import PLAN
 
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import accountants
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
@@ -28,11 +28,11 @@ def test_an_empty_ledger_has_spent_nothing():
   assert Ledger(1e-6).epsilon('pld') == 0
 
 
-@pytest.mark.parametrize('accountant', calibration.ACCOUNTANTS)
+@pytest.mark.parametrize('accountant', accountants.ACCOUNTANTS)
 def test_rounds_of_one_plan_are_one_entry_with_their_composed_cost(accountant):
   ledger = charged(PLAN, 7)
   assert [entry.count for entry in ledger.entries] == [7]
-  expected = calibration.epsilon_of_rounds(PLAN.cost, 7, 1e-5, accountant)
+  expected = accountants.epsilon_of_rounds(PLAN.cost, 7, 1e-5, accountant)
   assert ledger.epsilon(accountant) == expected
 
 
@@ -60,7 +60,7 @@ def test_two_plans_compose_as_an_accountant_composes_them():
 
 
 def test_the_run_stops_before_the_round_that_would_exceed_the_budget():
-  limit = calibration.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
+  limit = accountants.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 39)
   assert not ledger.would_exceed(plan)
@@ -73,7 +73,7 @@ def test_the_run_stops_before_the_round_that_would_exceed_the_budget():
 
 
 def test_a_resumed_ledger_stops_at_the_same_round():
-  limit = calibration.epsilon_of_rounds(PLAN.cost, 150, 1e-5, 'rdp')
+  limit = accountants.epsilon_of_rounds(PLAN.cost, 150, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 149)
   ledger = Ledger.from_json(ledger.to_json())
@@ -83,7 +83,7 @@ def test_a_resumed_ledger_stops_at_the_same_round():
 
 
 def test_a_budget_counts_other_rounds_and_local_reports():
-  limit = calibration.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
+  limit = accountants.epsilon_of_rounds(PLAN.cost, 40, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit)
   ledger = charged(plan, 5)
   assert not ledger.would_exceed(plan)
@@ -98,16 +98,16 @@ def test_a_budget_counts_other_rounds_and_local_reports():
 
 
 def test_a_pld_budget_allows_more_rounds_and_is_searched_once(monkeypatch):
-  limit = calibration.epsilon_of_rounds(PLAN.cost, 12, 1e-5, 'pld')
+  limit = accountants.epsilon_of_rounds(PLAN.cost, 12, 1e-5, 'pld')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit, accountant='pld')
   calls = []
-  epsilon = calibration.epsilon
+  epsilon = accountants.epsilon
 
   def counting(event, delta, relation, accountant):
     calls.append(accountant)
     return epsilon(event, delta, relation, accountant)
 
-  monkeypatch.setattr(calibration, 'epsilon', counting)
+  monkeypatch.setattr(accountants, 'epsilon', counting)
   ledger = charged(plan, 12)
   assert ledger.would_exceed(plan)
   assert len(calls) <= math.ceil(math.log2(plan.rounds)) + 1
@@ -115,7 +115,7 @@ def test_a_pld_budget_allows_more_rounds_and_is_searched_once(monkeypatch):
 
 
 def test_a_comparison_stops_where_the_real_run_would_but_claims_nothing():
-  limit = calibration.epsilon_of_rounds(PLAN.cost, 3, 1e-5, 'rdp')
+  limit = accountants.epsilon_of_rounds(PLAN.cost, 3, 1e-5, 'rdp')
   plan = dataclasses.replace(PLAN, budget_epsilon=limit, claim=False)
   ledger = charged(plan, 3)
   assert ledger.epsilon() == math.inf
@@ -150,7 +150,7 @@ def test_post_processing_is_recorded_at_no_cost():
 def test_local_reports_add_their_epsilon_and_take_their_delta():
   ledger = charged(PLAN, 10)
   ledger.charge_local('words', 'three words a user', epsilon=8.0, delta=4e-6)
-  central = calibration.epsilon_of_rounds(PLAN.cost, 10, 1e-5 - 4e-6, 'rdp')
+  central = accountants.epsilon_of_rounds(PLAN.cost, 10, 1e-5 - 4e-6, 'rdp')
   assert ledger.epsilon() == pytest.approx(central + 8.0, rel=1e-12)
   ledger.charge_local('words', 'three words a user', epsilon=8.0, delta=4e-6)
   assert ledger.entries[-1].count == 2

@@ -20,12 +20,8 @@ from tff_textpriv.privacy import card_page
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.privacy.local_gaussian import LocalGaussian
-from tff_textpriv.privacy.mechanism import (
-  Deployment,
-  Mechanism,
-  MechanismSettings,
-  NoMechanism,
-)
+from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
+from tff_textpriv.privacy.no_mechanism import NoMechanism
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.training import program as program_lib
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tff_textpriv.privacy import card, central_settings, ledger
-from tff_textpriv.privacy.mechanism import Deployment, NoMechanism
+from tff_textpriv.privacy.mechanism import Deployment
+from tff_textpriv.privacy.no_mechanism import NoMechanism
 
 
 def _card(epsilon):

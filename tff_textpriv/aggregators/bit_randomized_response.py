@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import bit_reports, messages
+from tff_textpriv.aggregators import bit_reports, client_seeds, messages
 from tff_textpriv.privacy import errors, randomized_bits
 
 _INT32_MAX = 2**31 - 1
@@ -34,7 +34,7 @@ class UnweightedBitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   Values are structures of float tensors, or, with the noise source `seeded`, ordered
   dictionaries of such an update named `delta` and a `seed`, int64 [2], that differs
   between clients and rounds. With the noise source `system` the seed may be left out, as
-  in processes that TFF's own builders make.
+  in processes that TFF's own builders make (see `client_seeds`).
 
   With a `sum_factory`, such as `tff.aggregators.SecureSumFactory(1, -1)`, the signs are
   summed by that instead. What it gets is not packed, an int32 for each coordinate
@@ -176,11 +176,10 @@ class _Parts:
 
     def contribute(value, weight):
       if update_type is value_type:
-        update, seed = value, None
+        update = value
+        seed = client_seeds.of_label(plan.stream, client_seeds.draw_label())
       else:
         update, seed = value['delta'], value['seed']
-      if seed is None:
-        seed = _own_seed(plan)
       values, left_out = _finite_vector(update)
       message = bit_reports.randomize(plan, values, seed)
       if weight is not None:
@@ -251,18 +250,6 @@ def _update_type(
       f'{num_coordinates:,}.'
     )
   return update_type
-
-
-def _own_seed(plan: randomized_bits.RandomizedBits) -> tf.Tensor:
-  """Returns a seed for a client that was given none, int64 [2].
-
-  It is as hard to guess as the plan's secret, 128 bits. The numbers of TensorFlow, of
-  which only 32 bits are random, merely see to it that no two clients have the same.
-  """
-  own = tf.raw_ops.NonDeterministicInts(shape=[2], dtype=tf.int64)
-  key = tf.constant(plan.stream.words('clients without a seed'))
-  mixed = tf.bitwise.bitwise_xor(own, key)
-  return tf.random.experimental.stateless_split(mixed, 1)[0]
 
 
 def _finite_vector(update: Any) -> tuple[tf.Tensor, tf.Tensor]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import messages
-from tff_textpriv.privacy import mechanism as mechanism_lib
+from tff_textpriv.privacy import no_mechanism
 
 # Updates of language models and classifiers are thousands of times smaller.
 LARGEST = 1e6
@@ -75,7 +75,7 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def mean(
-  mechanism: mechanism_lib.NoMechanism, *, by_examples: bool
+  mechanism: no_mechanism.NoMechanism, *, by_examples: bool
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Makes the mean without a mechanism; see `of_mechanism`."""
   del mechanism, by_examples  # Clients bring their weights.
@@ -83,7 +83,7 @@ def mean(
 
 
 def seen(
-  mechanism: mechanism_lib.NoMechanism, update: Any, seed: tf.Tensor, view: str
+  mechanism: no_mechanism.NoMechanism, update: Any, seed: tf.Tensor, view: str
 ) -> Any:
   """Returns what is seen of one client's update: all of it; see `of_mechanism`."""
   del mechanism, seed, view  # Nothing hides it.

@@ -21,7 +21,7 @@ from dp_accounting import dp_event
 from tff_textpriv import files, metrics, run_folder
 from tff_textpriv.experiments import sweep_grid, sweep_table
 from tff_textpriv.models import usage
-from tff_textpriv.privacy import calibration, card, ledger_entries, mechanism
+from tff_textpriv.privacy import accountants, card, card_blocks, ledger_entries
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.randomness import Stream
@@ -259,7 +259,7 @@ def promise(ledgers: Sequence[Ledger], repetitions: Repetitions) -> float:
     raise SelectionError(f'delta {first.delta:g} is too small for so many runs')
   event, relation = ledger_entries.composition(entries)
   try:
-    epsilon = calibration.epsilon(repetitions.event(event), left, relation, 'rdp')
+    epsilon = accountants.epsilon(repetitions.event(event), left, relation, 'rdp')
   except PrivacyError as error:
     raise SelectionError(str(error)) from error
   return epsilon + most * sum(count * cost.own_epsilon for cost, count in costs)
@@ -291,7 +291,7 @@ def _card(
   return {
     **of_run,
     'headline': (
-      f'({mechanism.figure(epsilon)}, {of_run["delta"]:g})-differential privacy for '
+      f'({card_blocks.figure(epsilon)}, {of_run["delta"]:g})-differential privacy for '
       f'every {unit}, the choice among several runs included'
     ),
     'epsilon': epsilon,

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 from tff_textpriv import run_folder
-from tff_textpriv.privacy import ledger_entries, mechanism
+from tff_textpriv.privacy import card_blocks, ledger_entries
 from tff_textpriv.privacy.costs import Cost
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.training import journal
@@ -40,7 +40,7 @@ class Together:
     if not self.num_runs:
       return 'All runs together: no run has spent anything yet.'
     figure = (
-      f'({mechanism.figure(self.epsilon)}, {self.delta:g})-differential privacy for '
+      f'({card_blocks.figure(self.epsilon)}, {self.delta:g})-differential privacy for '
       f'every user who is in all of them (sequential composition, '
       f'{self.accountant.upper()})'
     )

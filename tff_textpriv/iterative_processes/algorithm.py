@@ -9,7 +9,8 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tff_textpriv.privacy.mechanism import MechanismSettings, NoPrivacySettings
+from tff_textpriv.privacy.mechanism import MechanismSettings
+from tff_textpriv.privacy.no_mechanism import NoPrivacySettings
 
 if TYPE_CHECKING:
   import tensorflow_federated as tff

@@ -4,7 +4,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
-from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.privacy.no_mechanism import NoPrivacySettings
 from tff_textpriv.settings import setting
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 import dataclasses
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
-from tff_textpriv.privacy.mechanism import Mechanism, NoPrivacySettings
+from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.privacy.no_mechanism import NoPrivacySettings
 
 
 @dataclasses.dataclass(frozen=True)

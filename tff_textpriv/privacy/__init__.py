@@ -1,7 +1,7 @@
 """Differential privacy as arithmetic: mechanisms, accounting, ledger and card.
 
 Nothing in this package imports TensorFlow. Settings make a mechanism, which says what a
-run promises; `calibration` does the sums, `Ledger` records what was spent and `card`
+run promises; `accountants` do the sums, `Ledger` records what was spent and `card`
 tells the reader. Aggregators are made from the same mechanism as the ledger's entries,
 so that the claim and the code cannot drift apart.
 """
@@ -11,13 +11,8 @@ from tff_textpriv.privacy.central_settings import CentralPrivacySettings
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.privacy.local_gaussian import LocalGaussian, LocalGaussianSettings
-from tff_textpriv.privacy.mechanism import (
-  Deployment,
-  Mechanism,
-  MechanismSettings,
-  NoMechanism,
-  NoPrivacySettings,
-)
+from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
+from tff_textpriv.privacy.no_mechanism import NoMechanism, NoPrivacySettings
 from tff_textpriv.privacy.own_mechanism import OwnAggregatorSettings, OwnMechanism
 from tff_textpriv.privacy.randomized_bits import LocalPrivacySettings, RandomizedBits
 

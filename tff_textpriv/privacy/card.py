@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_textpriv import files
-from tff_textpriv.privacy import card_page, ledger_entries, mechanism
+from tff_textpriv.privacy import card_blocks, card_page, ledger_entries
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.privacy.ledger_entries import Entry
 from tff_textpriv.privacy.mechanism import Mechanism
@@ -81,7 +81,7 @@ def privacy_card(
     'headline': (
       NO_GUARANTEE.capitalize()
       if epsilon is None
-      else promised.qualified(promised.headline(mechanism.figure(epsilon)))
+      else promised.qualified(promised.headline(card_blocks.figure(epsilon)))
     ),
     'formal_guarantee': not reasons,
     # Whether the model itself carries the figure, and not a deployment or experiment.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_textpriv.privacy import mechanism
+from tff_textpriv.privacy import card_blocks
 
 
 def render(card: Mapping[str, Any]) -> str:
@@ -27,7 +27,7 @@ def render(card: Mapping[str, Any]) -> str:
     _table(
       ('accountant', f'epsilon at delta {card["delta"]:g}', 'note'),
       [
-        (name.upper(), mechanism.figure(row['epsilon']), row['note'])
+        (name.upper(), card_blocks.figure(row['epsilon']), row['note'])
         for name, row in card['accounting'].items()
       ],
     ),

@@ -12,7 +12,8 @@ import numpy as np
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import (
-  central_notes,
+  card_blocks,
+  central_card,
   lattice,
   ledger_entries,
   mechanism,
@@ -26,10 +27,6 @@ from tff_textpriv.privacy.rounded_gaussian import RoundedGaussian
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
-_RELATIONS = {
-  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one {unit}',
-  'REPLACE_ONE': 'replacing all the data of one {unit} by that of another',
-}
 _SHORT_RELATIONS = {
   'ADD_OR_REMOVE_ONE': 'a user added or removed',
   'REPLACE_ONE': 'a user replaced by another',
@@ -314,54 +311,8 @@ class CentralGaussian(mechanism.Mechanism):
 
   def describe(self, ledger: 'Ledger') -> dict[str, Any]:
     """See the base class."""
-    return {
-      'unit': self.unit,
-      'neighbouring_relation': self.cost.relation.name,
-      'clip': self.clip if math.isfinite(self.clip) else 'inf',
-      'noise_multiplier': self.noise_multiplier,
-      'update_noise_multiplier': self.update_noise_multiplier,
-      'count_noise_multiplier': self.adaptive and self.adaptive.count_noise_multiplier,
-      'sampling': self.sampling,
-      'accounted_population': self.population,
-      'accounted_cohort': self.cohort,
-      'simulated_population': self.simulated_population,
-      'simulated_cohort': self.simulated_cohort,
-      'noise_scale': self.scale,
-      'rounds_done': self._rounds_done(ledger),
-      'rounds_planned': self.rounds,
-      'budget_epsilon': self.budget_epsilon,
-      'noise_source': self.noise_source,
-    }
+    return central_card.describe(self, ledger)
 
-  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+  def blocks(self, ledger: 'Ledger') -> list[card_blocks.Block]:
     """See the base class."""
-    return [
-      mechanism.paragraph(
-        f'Unit of privacy: one **{self.unit}**. Two data sets are neighbours if they '
-        f'differ by {_RELATIONS[self.cost.relation.name].format(unit=self.unit)}.'
-      ),
-      mechanism.paragraph(central_notes.mechanism(self), title='Mechanism'),
-      mechanism.table(
-        ('setting', 'value'),
-        central_notes.settings(self, self._rounds_done(ledger), self._rho(ledger)),
-      ),
-      mechanism.paragraph(central_notes.sampling(self)),
-      mechanism.paragraph(central_notes.sizes(self)),
-      mechanism.paragraph(
-        f'Noise source. {mechanism.GAUSSIAN_SOURCES[self.noise_source]}'
-      ),
-    ]
-
-  def _rho(self, ledger: 'Ledger') -> float | None:
-    """Returns the rho of zCDP of the users with most rounds; nothing without noise."""
-    if self.noise_multiplier == 0:
-      return None
-    theirs = [entry for entry in ledger.entries if entry.cost == self.cost]
-    rounds = [
-      sum(entry.count for entry in theirs if entry.group in ('', one.group))
-      for one in theirs
-    ]
-    return max(rounds, default=0) * self.cost.rho
-
-  def _rounds_done(self, ledger: 'Ledger') -> int:
-    return sum(entry.count for entry in ledger.entries if entry.cost == self.cost)
+    return central_card.blocks(self, ledger)

@@ -3,7 +3,13 @@
 import dataclasses
 import math
 
-from tff_textpriv.privacy import calibration, mechanism, planning
+from tff_textpriv.privacy import (
+  accountants,
+  calibration,
+  claim_settings,
+  mechanism,
+  planning,
+)
 from tff_textpriv.privacy.adaptive_clipping import (
   COUNT_STDDEV_PER_COHORT,
   AdaptiveClipping,
@@ -14,7 +20,7 @@ from tff_textpriv.settings import SettingsError, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class CentralPrivacySettings(mechanism.MechanismSettings):
+class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
   """Flags of central user-level differential privacy."""
 
   promise = 'differential privacy for users; the server is trusted to add the noise'
@@ -39,19 +45,6 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
     below=math.inf,
     key='epsilon of the whole run',
   )
-  delta: float | None = setting(
-    None,
-    'Delta of the guarantee; by default 1e-6, or less where there are more than a hundred '
-    'thousand users: it must stay below one over the population.',
-    above=0,
-    below=1,
-  )
-  accountant: str = setting(
-    'auto',
-    'Accountant of the headline figure and of calibration: the tighter PLD where it applies '
-    '(auto), or the one that is named. The card shows both.',
-    choices=('auto', *calibration.ACCOUNTANTS),
-  )
   accounted_population: int | None = setting(
     None,
     'Users of the deployment that is accounted for; the simulated ones if not set.',
@@ -75,27 +68,11 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
     above=0,
     below=math.inf,
   )
-  noise_source: str = setting(
-    'seeded',
-    'Where noise comes from: `seeded` repeats with --seed (for experiments), '
-    '`system` is seeded by the operating system (for real use).',
-    choices=('seeded', 'system'),
-  )
   client_weighting: str = setting(
     'uniform',
     'Weights of the mean over users. Differential privacy needs `uniform`.',
     choices=('uniform', 'examples'),
   )
-  privacy_claim: bool = setting(
-    True,
-    'Set to false to run a comparison (such as an oracle tokenizer) under the same '
-    'mechanism without claiming anything.',
-  )
-
-  @property
-  def claims(self) -> bool:
-    """See the base class."""
-    return self.privacy_claim
 
   @classmethod
   def solve(cls, question: planning.Question) -> list[planning.Solution]:
@@ -123,9 +100,9 @@ class CentralPrivacySettings(mechanism.MechanismSettings):
       self.noise_multiplier or 0.0,
       num_coordinates + self.adaptive_clipping,
     )
-    accountant = calibration.settle_accountant(self.accountant, deployment.sampling)
+    accountant = self.settled_accountant(deployment.sampling)
     _check_accountant(accountant, cost)
-    delta = mechanism.settle_delta(self.delta, population, self.privacy_claim)
+    delta = self.settled_delta(population)
     target = _rounds_epsilon(self, deployment)
     noise_multiplier = self.noise_multiplier
     if noise_multiplier is None:
@@ -234,7 +211,7 @@ def _check_noise(settings: CentralPrivacySettings) -> None:
 def _check_accountant(accountant: str, cost: SampledGaussian) -> None:
   """Refuses an accountant that does not match how cohorts are drawn."""
   with_noise = dataclasses.replace(cost, noise_multiplier=1.0)
-  if not calibration.supports(with_noise.event(), with_noise.relation, accountant):
+  if not accountants.supports(with_noise.event(), with_noise.relation, accountant):
     raise SettingsError(
       'accountant',
       accountant,

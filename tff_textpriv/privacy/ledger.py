@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from tff_textpriv.privacy import calibration, ledger_entries
+from tff_textpriv.privacy import accountants, ledger_entries
 from tff_textpriv.privacy.costs import Fixed
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
@@ -39,7 +39,7 @@ class Ledger:
   )
 
   def __post_init__(self) -> None:
-    if not 0 < self.delta < 1 or self.accountant not in calibration.ACCOUNTANTS:
+    if not 0 < self.delta < 1 or self.accountant not in accountants.ACCOUNTANTS:
       raise PrivacyError(
         f'no ledger for delta {self.delta} and accountant {self.accountant!r}'
       )
@@ -150,7 +150,7 @@ class Ledger:
   def supports(self, accountant: str) -> bool:
     """Tells whether `accountant` can account all entries."""
     event, relation = ledger_entries.composition(self.entries)
-    return calibration.supports(event, relation, accountant)
+    return accountants.supports(event, relation, accountant)
 
   def epsilon(self, accountant: str | None = None, delta: float | None = None) -> float:
     """Returns the epsilon of everything so far; infinite without a guarantee.

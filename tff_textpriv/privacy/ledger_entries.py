@@ -7,7 +7,7 @@ from typing import Any
 
 import dp_accounting
 
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import accountants
 from tff_textpriv.privacy.costs import ADD_OR_REMOVE_ONE, Cost
 from tff_textpriv.privacy.errors import PrivacyError
 
@@ -130,7 +130,7 @@ def _spent_on(entries: Entries, delta: float, accountant: str) -> float:
   share = delta / max(1, parts)
   event, relation = composition(entries)
   return (
-    calibration.epsilon(event, share, relation, accountant)
+    accountants.epsilon(event, share, relation, accountant)
     + sum(count * cost.own_epsilon for cost, count in costs)
     + sum(cost.epsilon(count, share) for cost, count in own)
   )

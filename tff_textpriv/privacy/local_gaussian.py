@@ -11,9 +11,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv.privacy import (
-  calibration,
+  accountants,
+  card_blocks,
+  claim_settings,
   lattice,
   ledger_entries,
+  local_mechanism,
   mechanism,
   rounded_gaussian,
 )
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalGaussianSettings(mechanism.MechanismSettings):
+class LocalGaussianSettings(claim_settings.GaussianClaimSettings):
   """Flags of the noise that clients add to what they send."""
 
   randomizes_on_device = True
@@ -51,31 +54,6 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
     above=0,
     below=math.inf,
   )
-  delta: float | None = setting(
-    None,
-    'Delta of the guarantee; by default 1e-6, or less where there are more than a hundred '
-    'thousand users: it must stay below one over the population.',
-    above=0,
-    below=1,
-  )
-  accountant: str = setting(
-    'auto',
-    'Accountant of the headline figure: the tighter PLD where it applies '
-    '(auto), or the one that is named. The card shows both.',
-    choices=('auto', *calibration.ACCOUNTANTS),
-  )
-  noise_source: str = setting(
-    'seeded',
-    'Where noise comes from: `seeded` repeats with --seed (for experiments), '
-    '`system` is seeded by the operating system (for real use).',
-    choices=('seeded', 'system'),
-  )
-
-  privacy_claim: bool = setting(
-    True,
-    'Set to false to run a comparison (such as a tokenizer of the users’ text) under '
-    'the same mechanism without claiming anything.',
-  )
 
   @property
   def claims(self) -> bool:
@@ -88,11 +66,9 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
     return LocalGaussian(
       clip_norm=self.clip_norm,
       stddev=self.noise_magnitude * self.noise_stddev,
-      delta=mechanism.settle_delta(
-        self.delta, deployment.population, self.privacy_claim
-      ),
+      delta=self.settled_delta(deployment.population),
       # Of one user, who takes part for sure: PLD can tell.
-      accountant=calibration.settle_accountant(self.accountant, 'poisson'),
+      accountant=self.settled_accountant('poisson'),
       noise_source=self.noise_source,
       claim=self.privacy_claim,
       rounds=deployment.rounds,
@@ -103,7 +79,7 @@ class LocalGaussianSettings(mechanism.MechanismSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalGaussian(mechanism.Mechanism):
+class LocalGaussian(local_mechanism.LocalMechanism):
   """What a client does to its update, and what a round of it costs.
 
   Attributes:
@@ -118,9 +94,6 @@ class LocalGaussian(mechanism.Mechanism):
   """
 
   aggregator = 'local_gaussian'
-  randomizes_on_device = True
-  by_user = True
-  entry_name = 'training reports'
 
   clip_norm: float | None
   stddev: float
@@ -162,14 +135,11 @@ class LocalGaussian(mechanism.Mechanism):
     """See the base class: without a clip norm or noise there is nothing to account."""
     if self.cost.noise_multiplier == 0:
       return None
-    return ledger_entries.Entry(
-      ledger_entries.LOCAL,
-      self.entry_name,
+    return self.report(
       f'an update clipped to {self.clip_norm:g} with Gaussian noise of standard '
-      f'deviation {self.stddev:g}; times: rounds of the user with most rounds',
-      cost=self.cost,
-      group=group,
-      by_user=True,
+      f'deviation {self.stddev:g}',
+      self.cost,
+      group,
     )
 
   @property
@@ -203,11 +173,6 @@ class LocalGaussian(mechanism.Mechanism):
       f'({epsilon}, {self.delta:g})-local differential privacy for everything that a '
       f'{self.unit} sends in the run'
     )
-
-  @property
-  def promise(self) -> tuple[str, str]:
-    """See the base class."""
-    return mechanism.LOCAL_PROMISE
 
   @property
   def threat_model(self) -> str:
@@ -244,42 +209,37 @@ class LocalGaussian(mechanism.Mechanism):
       'by_user': [
         {
           'rounds': name,
-          'epsilon': calibration.epsilon_of_rounds(
+          'epsilon': accountants.epsilon_of_rounds(
             self.cost, count, self.delta, self.accountant
           ),
         }
-        for name, count in mechanism.by_user_rows(rounds if promises else []).items()
+        for name, count in local_mechanism.user_rows(rounds if promises else []).items()
       ],
       'noise_source': self.noise_source,
     }
 
-  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+  def blocks(self, ledger: 'Ledger') -> list[card_blocks.Block]:
     """See the base class."""
     numbers = self.describe(ledger)
     blocks = [
-      mechanism.paragraph(
-        f'Unit of privacy: one **{self.unit}**. Any data may stand in place of any '
-        'other.'
-      ),
-      mechanism.paragraph(self._mechanism_note(), title='Mechanism'),
-      mechanism.paragraph(
+      self.unit_block,
+      card_blocks.paragraph(self._mechanism_note(), title='Mechanism'),
+      card_blocks.paragraph(
         'Rounds. The figure is that of the user who took part most often. Who takes part '
         'is known to whoever collects the updates, so that drawing cohorts at random '
         'amplifies nothing.'
       ),
-      mechanism.paragraph(
-        f'Noise source. {mechanism.GAUSSIAN_SOURCES[self.noise_source]}'
-      ),
+      card_blocks.noise_source(self.noise_source),
     ]
     if numbers['by_user']:
       blocks.append(
-        mechanism.table(
-          ('rounds', f'epsilon at delta {self.delta:g}'),
+        local_mechanism.users_table(
+          (f'epsilon at delta {self.delta:g}',),
           [
-            (row['rounds'], mechanism.figure(row['epsilon']))
+            (row['rounds'], card_blocks.figure(row['epsilon']))
             for row in numbers['by_user']
           ],
-          title=f'User by user ({numbers["users_who_took_part"]:,} took part)',
+          numbers['users_who_took_part'],
         )
       )
     return blocks

@@ -11,37 +11,19 @@ answered by the base class, on the safe side: nothing is claimed, nothing is cov
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tff_textpriv import randomness
-from tff_textpriv.privacy import planning
+from tff_textpriv.privacy import card_blocks, planning
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
-from tff_textpriv.settings import Settings, SettingsError
+from tff_textpriv.settings import Settings
 
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
-# A part of a card's page: a title, perhaps empty, and a text or else a table.
-Block = dict[str, Any]
-
 # What an update has at most, where nobody says how many.
 MANY_COORDINATES = 2**27
-# Where populations are no larger than a hundred thousand.
-_DEFAULT_DELTA = 1e-6
-# What the card says of the generators of Gaussian noise.
-GAUSSIAN_SOURCES = {
-  'seeded': (
-    'Seeded: the noise follows from the seed of the run and can be reproduced. Whoever '
-    'knows the seed can subtract it, so this is for experiments only.'
-  ),
-  'system': (
-    'System: the noise follows from 256 bits of the operating system, which are in the '
-    'run’s file secret.key and nowhere else. It is added to whole numbers, so that no '
-    'rounding weakens the guarantee.'
-  ),
-}
 NOT_CLAIMED = 'the run is a comparison that claims nothing (--privacy_claim=false)'
 
 
@@ -223,7 +205,7 @@ class Mechanism:
     """Returns its numbers, as JSON values."""
     return {}
 
-  def blocks(self, ledger: 'Ledger') -> list[Block]:
+  def blocks(self, ledger: 'Ledger') -> list[card_blocks.Block]:
     """Returns what the card's page says of it."""
     return []
 
@@ -286,117 +268,3 @@ class MechanismSettings(Settings):
       PrivacyError: The flags together amount to a promise that would be false.
     """
     raise PrivacyError(f'{type(self).__name__} makes no mechanism')
-
-
-@dataclasses.dataclass(frozen=True)
-class NoMechanism(Mechanism):
-  """No mechanism: nothing is promised, and the reason is said.
-
-  Attributes:
-    reason: Why.
-    delta: Nominal, like the accountant: no figure comes of it.
-    accountant: Nominal.
-    budget_epsilon: None.
-    rounds: Planned number of rounds.
-    population: Users who may be drawn.
-    unit: What would be protected.
-    noise_source: Nominal.
-  """
-
-  aggregator = 'sound_updates'
-  entry_name = 'training'
-
-  reason: str
-  delta: float = _DEFAULT_DELTA
-  accountant: str = 'rdp'
-  budget_epsilon: float | None = None
-  rounds: int = 1
-  population: int = 1
-  unit: str = 'user'
-  noise_source: str = 'system'
-
-  @property
-  def no_guarantee_reason(self) -> str:
-    """See the base class."""
-    return self.reason
-
-  @property
-  def warnings(self) -> tuple[str, ...]:
-    """None: who starts a run without a mechanism is told so by its summary."""
-    return ()
-
-  def entry(self, group: str) -> None:
-    """Returns nothing: a round costs what no figure tells."""
-
-
-@dataclasses.dataclass(frozen=True)
-class NoPrivacySettings(MechanismSettings):
-  """Algorithms without a mechanism have no flags of privacy."""
-
-  reason: ClassVar[str] = 'updates are averaged without clipping and without noise'
-
-  def mechanism(self, deployment: Deployment) -> NoMechanism:
-    """Makes no mechanism."""
-    return NoMechanism(
-      self.reason, rounds=deployment.rounds, population=deployment.population
-    )
-
-
-# What a figure is of, where users randomize what they send.
-LOCAL_PROMISE = (
-  'local, a user’s whole run',
-  'Local: the figure is of everything that one user sends in the whole run, against '
-  'whoever collects it, for the user who took part most often.',
-)
-
-
-def paragraph(text: str, title: str = '') -> Block:
-  """Returns a text as a part of the card's page."""
-  return {'title': title, 'text': text}
-
-
-def table(
-  header: Sequence[str], rows: Sequence[Sequence[str]], title: str = ''
-) -> Block:
-  """Returns a table as a part of the card's page."""
-  return {'title': title, 'header': list(header), 'rows': [list(row) for row in rows]}
-
-
-def settle_delta(given: float | None, population: int, claims: bool) -> float:
-  """Returns the delta of a promise, well below one over the population by default.
-
-  Raises:
-    SettingsError: If one is claimed that is not below it at all: publishing all the data
-      of one random user would satisfy it.
-  """
-  if given is None:
-    return min(_DEFAULT_DELTA, 10.0 ** math.floor(math.log10(0.1 / population)))
-  if claims and given >= 1 / population:
-    raise SettingsError(
-      'delta',
-      given,
-      f'must be below one over the population, 1/{population:,}: publishing the data of '
-      'one random user would satisfy it. Leave it out, or for a comparison add '
-      '--privacy_claim=false',
-    )
-  return given
-
-
-def figure(epsilon: float | None) -> str:
-  """Writes an epsilon with three decimals, rounded up as a bound must be."""
-  if epsilon is None:
-    return '-'
-  return f'{math.ceil(round(epsilon * 1000, 6)) / 1000:,.3f}'
-
-
-def by_user_rows(rounds: Sequence[int]) -> dict[str, int]:
-  """Returns the rounds of the users with fewest, middling and most of them, by words."""
-  if not rounds:
-    return {}
-  ordered = sorted(rounds)
-  chosen = {
-    'fewest': ordered[0],
-    'median': ordered[len(ordered) // 2],
-    'most': ordered[-1],
-  }
-  return {f'{name}: {count:,}': count for name, count in chosen.items()}

@@ -6,7 +6,8 @@ So nothing is promised, whatever it is, and nothing but the mean is asked of it.
 import dataclasses
 from typing import Any
 
-from tff_textpriv.privacy.mechanism import Deployment, NoMechanism, NoPrivacySettings
+from tff_textpriv.privacy.mechanism import Deployment
+from tff_textpriv.privacy.no_mechanism import NoMechanism, NoPrivacySettings
 
 _REASON = (
   'updates are averaged by an aggregator of the caller’s own, of which nothing is known'

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import accountants, calibration
 from tff_textpriv.privacy.costs import SampledGaussian
 from tff_textpriv.settings import IncompatibleSettingsError
 
@@ -83,8 +83,8 @@ class Solution:
 
 def solve_sampled_gaussian(question: Question) -> list[Solution]:
   """Solves for what is left out, by each accountant that can account the sampling."""
-  accountants = calibration.ACCOUNTANTS if question.sampling == 'poisson' else ('rdp',)
-  return [_solve(question, accountant) for accountant in accountants]
+  able = accountants.ACCOUNTANTS if question.sampling == 'poisson' else ('rdp',)
+  return [_solve(question, accountant) for accountant in able]
 
 
 def _solve(question: Question, accountant: str) -> Solution:
@@ -106,5 +106,5 @@ def _solve(question: Question, accountant: str) -> Solution:
       cost = dataclasses.replace(cost, cohort=cohort)
     else:
       rounds = calibration.rounds_for_budget(cost, budget)
-  epsilon = calibration.epsilon_of_rounds(cost, rounds, question.delta, accountant)
+  epsilon = accountants.epsilon_of_rounds(cost, rounds, question.delta, accountant)
   return Solution(accountant, epsilon, rounds, cost)

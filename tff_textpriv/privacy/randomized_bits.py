@@ -9,7 +9,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import randomness
-from tff_textpriv.privacy import ledger_entries, mechanism, randomized_response
+from tff_textpriv.privacy import (
+  card_blocks,
+  claim_settings,
+  ledger_entries,
+  local_mechanism,
+  mechanism,
+  randomized_response,
+)
 from tff_textpriv.privacy.costs import Bits
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.truth_table import truth_table
@@ -18,21 +25,9 @@ from tff_textpriv.settings import SettingsError, setting
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
-_NOISE_SOURCES = {
-  'seeded': (
-    'Seeded: bit flips follow from the seed of the run and can be reproduced. Whoever '
-    'knows the seed can undo them, so this is for experiments only.'
-  ),
-  'system': (
-    'System: bit flips follow from 256 bits of the operating system, which are in the '
-    'run’s file secret.key and nowhere else. '
-    'Bits are decided by whole numbers, so that no rounding weakens the guarantee.'
-  ),
-}
-
 
 @dataclasses.dataclass(frozen=True)
-class LocalPrivacySettings(mechanism.MechanismSettings):
+class LocalPrivacySettings(claim_settings.ClaimSettings):
   """Flags of local differential privacy by randomized bits."""
 
   randomizes_on_device = True
@@ -59,29 +54,6 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
     'becomes a bit; by default q is --client_learning_rate.',
     above=0,
   )
-  delta: float | None = setting(
-    None,
-    'Delta at which the composed epsilon is given; by default 1e-6, or less where there are more than a hundred '
-    'thousand users: it must stay below one over the population.',
-    above=0,
-    below=1,
-  )
-  noise_source: str = setting(
-    'seeded',
-    'Where bit flips come from: `seeded` repeats with --seed (for experiments), '
-    '`system` is seeded by the operating system (for real use).',
-    choices=('seeded', 'system'),
-  )
-  privacy_claim: bool = setting(
-    True,
-    'Set to false to run a comparison (such as an oracle tokenizer) under the same '
-    'mechanism without claiming anything.',
-  )
-
-  @property
-  def claims(self) -> bool:
-    """See the base class."""
-    return self.privacy_claim
 
   def mechanism(self, deployment: mechanism.Deployment) -> 'RandomizedBits':
     """Makes the mechanism; see the base class."""
@@ -98,9 +70,7 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
       num_coordinates=there,
       coordinates_per_client=wanted,
       bound=self.quantization_range or deployment.client_step or 1.0,
-      delta=mechanism.settle_delta(
-        self.delta, deployment.population, self.privacy_claim
-      ),
+      delta=self.settled_delta(deployment.population),
       noise_source=self.noise_source,
       claim=self.privacy_claim,
       rounds=deployment.rounds,
@@ -111,7 +81,7 @@ class LocalPrivacySettings(mechanism.MechanismSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class RandomizedBits(mechanism.Mechanism):
+class RandomizedBits(local_mechanism.LocalMechanism):
   """Local differential privacy of users, bit by bit.
 
   Attributes:
@@ -128,9 +98,6 @@ class RandomizedBits(mechanism.Mechanism):
   """
 
   aggregator = 'bit_randomized_response'
-  randomizes_on_device = True
-  by_user = True
-  entry_name = 'training reports'
   accountants = ('pld',)
 
   epsilon: float
@@ -189,14 +156,11 @@ class RandomizedBits(mechanism.Mechanism):
 
   def entry(self, group: str) -> ledger_entries.Entry:
     """See the base class."""
-    return ledger_entries.Entry(
-      ledger_entries.LOCAL,
-      self.entry_name,
+    return self.report(
       f'{self.num_reported:,} of {self.num_coordinates:,} coordinates, one bit each of '
-      f'local epsilon {self.epsilon:g}; times: rounds of the user with most rounds',
-      cost=self.cost,
-      group=group,
-      by_user=True,
+      f'local epsilon {self.epsilon:g}',
+      self.cost,
+      group,
     )
 
   @property
@@ -232,7 +196,7 @@ class RandomizedBits(mechanism.Mechanism):
   @property
   def promise(self) -> tuple[str, str]:
     """See the base class."""
-    words, explanation = mechanism.LOCAL_PROMISE
+    words, explanation = super().promise
     return words, (
       f'{explanation} The setting epsilon_per_coordinate is of one bit in one round; it '
       'is another figure and is not compared with these.'
@@ -280,25 +244,22 @@ class RandomizedBits(mechanism.Mechanism):
           'pure': self.cost.pure_epsilon(count),
           'composed': self.cost.epsilon(count, self.delta),
         }
-        for name, count in mechanism.by_user_rows(rounds).items()
+        for name, count in local_mechanism.user_rows(rounds).items()
       ],
       'noise_source': self.noise_source,
     }
 
-  def blocks(self, ledger: 'Ledger') -> list[mechanism.Block]:
+  def blocks(self, ledger: 'Ledger') -> list[card_blocks.Block]:
     """See the base class."""
     numbers = self.describe(ledger)
     figures = ('epsilon (pure)', f'epsilon at delta {self.delta:g} (exact)')
-    shown = mechanism.figure
+    shown = card_blocks.figure
     return [
-      mechanism.paragraph(
-        f'Unit of privacy: one **{self.unit}**. Any data may stand in place of any '
-        'other.'
-      ),
-      mechanism.paragraph(self._mechanism_note(), title='Mechanism'),
-      mechanism.paragraph(self._sampling_note()),
-      mechanism.paragraph(f'Noise source. {_NOISE_SOURCES[self.noise_source]}'),
-      mechanism.table(
+      self.unit_block,
+      card_blocks.paragraph(self._mechanism_note(), title='Mechanism'),
+      card_blocks.paragraph(self._sampling_note()),
+      card_blocks.noise_source(self.noise_source),
+      card_blocks.table(
         ('what is looked at', 'bits', *figures),
         [
           (
@@ -311,13 +272,13 @@ class RandomizedBits(mechanism.Mechanism):
         ],
         title='What epsilon is of',
       ),
-      mechanism.table(
-        ('rounds', *figures),
+      local_mechanism.users_table(
+        figures,
         [
           (row['rounds'], shown(row['pure']), shown(row['composed']))
           for row in numbers['by_user']
         ],
-        title=f'User by user ({numbers["users_who_took_part"]:,} took part)',
+        numbers['users_who_took_part'],
       ),
     ]
 

@@ -9,7 +9,7 @@ from matplotlib import axes as axes_lib
 from matplotlib import ticker
 from matplotlib.backends import backend_agg
 
-from tff_textpriv.privacy import calibration
+from tff_textpriv.privacy import accountants
 from tff_textpriv.privacy.costs import SampledGaussian
 
 _NOISE_FACTORS = np.geomspace(0.6, 2.5, 15)
@@ -54,7 +54,7 @@ def _draw_noise(
   )
   for cohort, colour in zip(cohorts, _COLOURS, strict=False):
     epsilons = [
-      calibration.epsilon_of_rounds(
+      accountants.epsilon_of_rounds(
         dataclasses.replace(mechanism, cohort=cohort, noise_multiplier=noise),
         rounds,
         delta,
@@ -63,7 +63,7 @@ def _draw_noise(
       for noise in noises
     ]
     axes.plot(noises, epsilons, color=colour, label=f'cohort {cohort:,}')
-  solved = calibration.epsilon_of_rounds(mechanism, rounds, delta, 'rdp')
+  solved = accountants.epsilon_of_rounds(mechanism, rounds, delta, 'rdp')
   _mark(axes, mechanism.noise_multiplier, solved, 'this plan', _COLOURS[1], 5)
   axes.set_xscale('log')
   axes.set_yscale('log')
@@ -89,7 +89,7 @@ def _draw_rounds(
     counts = sorted({max(1, round(rounds[accountant] * factor)) for factor in factors})
     counts = sorted({*counts, rounds[accountant]})
     epsilons = [
-      calibration.epsilon_of_rounds(mechanism, count, delta, accountant)
+      accountants.epsilon_of_rounds(mechanism, count, delta, accountant)
       for count in counts
     ]
     label = (

@@ -12,7 +12,8 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.iterative_processes.algorithm import Algorithm
 from tff_textpriv.privacy import own_mechanism
-from tff_textpriv.privacy.mechanism import MechanismSettings, NoPrivacySettings
+from tff_textpriv.privacy.mechanism import MechanismSettings
+from tff_textpriv.privacy.no_mechanism import NoPrivacySettings
 from tff_textpriv.reports import page
 from tff_textpriv.runtime import heaps
 from tff_textpriv.tasks import command_flags, help_pages

@@ -1,17 +1,75 @@
-"""What the card says of central differential privacy, in sentences and rows."""
+"""The card of central differential privacy: its numbers, sentences and tables."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tff_textpriv.privacy import card_blocks
 from tff_textpriv.privacy.costs import ADD_OR_REMOVE_ONE
 
 if TYPE_CHECKING:
   from tff_textpriv.privacy.central import CentralGaussian
+  from tff_textpriv.privacy.ledger import Ledger
+
+_RELATIONS = {
+  'ADD_OR_REMOVE_ONE': 'adding or removing all the data of one {unit}',
+  'REPLACE_ONE': 'replacing all the data of one {unit} by that of another',
+}
 
 
-def settings(
-  plan: 'CentralGaussian', rounds_done: int, rho: float | None
-) -> list[tuple[str, str]]:
+def describe(plan: 'CentralGaussian', ledger: 'Ledger') -> dict[str, Any]:
+  """Returns its numbers, as JSON values."""
+  return {
+    'unit': plan.unit,
+    'neighbouring_relation': plan.cost.relation.name,
+    'clip': plan.clip if math.isfinite(plan.clip) else 'inf',
+    'noise_multiplier': plan.noise_multiplier,
+    'update_noise_multiplier': plan.update_noise_multiplier,
+    'count_noise_multiplier': plan.adaptive and plan.adaptive.count_noise_multiplier,
+    'sampling': plan.sampling,
+    'accounted_population': plan.population,
+    'accounted_cohort': plan.cohort,
+    'simulated_population': plan.simulated_population,
+    'simulated_cohort': plan.simulated_cohort,
+    'noise_scale': plan.scale,
+    'rounds_done': _rounds_done(plan, ledger),
+    'rounds_planned': plan.rounds,
+    'budget_epsilon': plan.budget_epsilon,
+    'noise_source': plan.noise_source,
+  }
+
+
+def blocks(plan: 'CentralGaussian', ledger: 'Ledger') -> list[card_blocks.Block]:
+  """Returns what the card's page says of it."""
+  return [
+    card_blocks.paragraph(
+      f'Unit of privacy: one **{plan.unit}**. Two data sets are neighbours if they '
+      f'differ by {_RELATIONS[plan.cost.relation.name].format(unit=plan.unit)}.'
+    ),
+    card_blocks.paragraph(_mechanism(plan), title='Mechanism'),
+    card_blocks.table(('setting', 'value'), _settings(plan, ledger)),
+    card_blocks.paragraph(_sampling(plan)),
+    card_blocks.paragraph(_sizes(plan)),
+    card_blocks.noise_source(plan.noise_source),
+  ]
+
+
+def _rho(plan: 'CentralGaussian', ledger: 'Ledger') -> float | None:
+  """Returns the rho of zCDP of the users with most rounds; nothing without noise."""
+  if plan.noise_multiplier == 0:
+    return None
+  theirs = [entry for entry in ledger.entries if entry.cost == plan.cost]
+  rounds = [
+    sum(entry.count for entry in theirs if entry.group in ('', one.group))
+    for one in theirs
+  ]
+  return max(rounds, default=0) * plan.cost.rho
+
+
+def _rounds_done(plan: 'CentralGaussian', ledger: 'Ledger') -> int:
+  return sum(entry.count for entry in ledger.entries if entry.cost == plan.cost)
+
+
+def _settings(plan: 'CentralGaussian', ledger: 'Ledger') -> list[tuple[str, str]]:
   """Returns the table of its numbers: setting, value."""
   rows = [
     ('clip', f'{plan.clip:g}'),
@@ -23,10 +81,11 @@ def settings(
       ('... of the update', f'{plan.update_noise_multiplier:.4g}'),
       ('... of the clipping counts', f'{counts:.4g}'),
     ]
+  rho = _rho(plan, ledger)
   if rho is not None:
     rows.append(('rho-zCDP of a user’s rounds, sampling aside', f'{rho:.4g}'))
   rows += [
-    ('rounds done', f'{rounds_done:,}'),
+    ('rounds done', f'{_rounds_done(plan, ledger):,}'),
     ('rounds planned', f'{plan.rounds:,}'),
     ('accounted users', f'{plan.population:,}'),
     ('accounted users per round', f'{plan.cohort:,}'),
@@ -38,7 +97,7 @@ def settings(
   return rows
 
 
-def mechanism(plan: 'CentralGaussian') -> str:
+def _mechanism(plan: 'CentralGaussian') -> str:
   """Says what is done to updates and to their sum."""
   if not math.isfinite(plan.clip):
     return 'The sum of the updates of a cohort, neither clipped nor noised.'
@@ -57,7 +116,7 @@ def mechanism(plan: 'CentralGaussian') -> str:
   )
 
 
-def sampling(plan: 'CentralGaussian') -> str:
+def _sampling(plan: 'CentralGaussian') -> str:
   """Says how cohorts are drawn, and how that is accounted."""
   if plan.cost.relation is ADD_OR_REMOVE_ONE:
     return (
@@ -72,7 +131,7 @@ def sampling(plan: 'CentralGaussian') -> str:
   )
 
 
-def sizes(plan: 'CentralGaussian') -> str:
+def _sizes(plan: 'CentralGaussian') -> str:
   """Says whose sizes the figure is of."""
   if not plan.is_scaled:
     return 'Sizes. The accounted sizes are those of the run itself.'
