@@ -16,6 +16,11 @@ _ROOT = pathlib.Path(__file__).parents[1]
 _PEERS = _ROOT / 'build/peers'
 _EXIT_SECONDS = 20
 _CORES = len(os.sched_getaffinity(0))
+# One device for each core, and one thread for each device.
+_XLA = {
+  'XLA_FLAGS': f'--xla_force_host_platform_device_count={_CORES} '
+  '--xla_cpu_multi_thread_eigen=false'
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,21 +59,13 @@ COMMANDS = {
   'ours_2_workers': Command('ours', ('2', 'auto')),
   # Its worker is open to the network: what keeping strangers out costs the others.
   'ours_open': Command('ours', ('1', 'off')),
-  'plain_jax': Command(
-    'plain_jax',
-    peers='jax',
-    # One device for each core, and one thread for each device.
-    variables={
-      'XLA_FLAGS': f'--xla_force_host_platform_device_count={_CORES} '
-      '--xla_cpu_multi_thread_eigen=false'
-    },
-  ),
+  'plain_jax': Command('peers.plain_jax', peers='jax', variables=_XLA),
+  'fedjax': Command('peers.fedjax_rounds', peers='fedjax', variables=_XLA),
   # What our workers have, so that the loop differs from them in nothing else.
   'plain_fast': Command('plain', ('fast',), variables={'TF_ENABLE_ONEDNN_OPTS': '1'}),
-  'plain_torch': Command('plain_torch', peers='torch', num_processes=_CORES),
-  'plain_torch_1': Command('plain_torch', peers='torch'),
-  'pfl_research': Command('pfl_research', peers='torch'),
-  'pfl_research_2': Command('pfl_research', peers='torch', num_processes=2),
+  'plain_torch': Command('peers.plain_torch', peers='torch', num_processes=_CORES),
+  'pfl_research': Command('peers.pfl_research', peers='torch'),
+  'pfl_research_2': Command('peers.pfl_research', peers='torch', num_processes=2),
   'plain_keras': Command('plain', ('keras',)),
   'tutorial': Command('tutorial'),
 }

@@ -21,7 +21,8 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from benchmarks import workloads
-from benchmarks.contenders import jax_model, server
+from benchmarks.contenders import server
+from benchmarks.contenders.peers import jax_model
 
 # The name of the axis of devices.
 _DEVICES = 'devices'

@@ -19,7 +19,8 @@ from pfl.privacy.gaussian_mechanism import GaussianMechanism
 from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
 
 from benchmarks import workloads
-from benchmarks.contenders import server, torch_model
+from benchmarks.contenders import server
+from benchmarks.contenders.peers import torch_model
 
 
 class _Batches(Dataset):

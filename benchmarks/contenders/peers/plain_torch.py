@@ -1,7 +1,8 @@
 """The same training in a plain PyTorch loop, with no federated framework.
 
-Alone with all threads, or one of several processes of one thread each, which share the
-clients out and add their updates up (`WORLD_SIZE` and `RANK`, see `processes.py`).
+One of as many processes as there are cores, of one thread each, which share the clients
+out and add their updates up (`WORLD_SIZE` and `RANK`, see `processes.py`). One process
+with a thread for each core was slower with every workload that was tried.
 """
 
 import os
@@ -11,7 +12,8 @@ import torch
 from torch import distributed
 
 from benchmarks import workloads
-from benchmarks.contenders import server, torch_model
+from benchmarks.contenders import server
+from benchmarks.contenders.peers import torch_model
 
 
 class PlainTorch:
