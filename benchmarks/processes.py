@@ -16,11 +16,8 @@ _ROOT = pathlib.Path(__file__).parents[1]
 _PEERS = _ROOT / 'build/peers'
 _EXIT_SECONDS = 20
 _CORES = len(os.sched_getaffinity(0))
-# One device for each core, and one thread for each device.
-_XLA = {
-  'XLA_FLAGS': f'--xla_force_host_platform_device_count={_CORES} '
-  '--xla_cpu_multi_thread_eigen=false'
-}
+# One device for each core; what else XLA can be told about threads made no difference.
+_XLA = {'XLA_FLAGS': f'--xla_force_host_platform_device_count={_CORES}'}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The same round in pfl-research: FedAvg of a PyTorch model.
 
-In one process, or in several, as its guide advises: pfl finds the others by the variables
+In one process, or in several, as its guide describes: pfl finds the others by the variables
 that it asks for (see `processes.py`), and shares users out among them.
 """
 
