@@ -11,8 +11,8 @@ import layers
 _LOAD = 'load("@rules_python//python:defs.bzl", "py_library")\n'
 _TO_ALL = ['//visibility:public']
 _TO_TESTS = '//tests:__pkg__'
-# A module of the benchmarks whose packages are not in the lock (`make benchmark-peers`).
-_PEER = 'contenders/pfl_research.py'
+# Modules of the benchmarks whose packages are not in the lock (`make benchmark-peers`).
+_PEERS = 'contenders/peers'
 
 _ROOT_FILE = '''\
 """The root of the repository, for use as a Bazel module or repository of your own.
@@ -133,12 +133,14 @@ def _tests() -> str:
 
 def _benchmarks() -> str:
   folder = layers.ROOT / 'benchmarks'
-  modules = [each for each in layers.modules(folder) if each != folder / _PEER]
+  modules = [
+    each for each in layers.modules(folder) if not each.is_relative_to(folder / _PEERS)
+  ]
   return _library(
     name='benchmarks',
     testonly=True,
     srcs=_Expression(
-      f'glob(\n        ["**/*.py"],\n        exclude = ["{_PEER}"],\n    )'
+      f'glob(\n        ["**/*.py"],\n        exclude = ["{_PEERS}/**"],\n    )'
     ),
     visibility=[_TO_TESTS],
     deps=[f'//{layers.PACKAGE.name}', *_packages(modules, ['benchmarks'])],

@@ -53,6 +53,8 @@ def _answer(contender: Contender, request: dict[str, Any]) -> dict[str, Any]:
       contender.run_round()
       return {'seconds': time.perf_counter() - started}
     case {'weights': file}:
-      workloads.save_weights(pathlib.Path(file), contender.weights())
+      # Of processes that make a round together, the first one answers for all.
+      if os.environ.get('RANK', '0') == '0':
+        workloads.save_weights(pathlib.Path(file), contender.weights())
       return {'weights': file}
   raise ValueError(f'no such request: {request}')

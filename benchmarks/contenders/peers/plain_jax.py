@@ -1,8 +1,8 @@
 """The same training in plain JAX, with no federated framework: the bar for all others.
 
 One compiled program is a round. Clients are spread over one host device for each core
-(`XLA_FLAGS`, see `processes.py`), and each device trains its clients one after the other,
-on one thread. A step for each call, the other way to write it, asks the system for its
+(`XLA_FLAGS`, see `processes.py`), and each device trains its clients one after the other.
+A step for each call, the other way to write it, asks the system for its
 memory anew at every step, which takes the larger model a quarter of the time.
 
 Shapes are fixed: a batch's rows, its length and the number of its predictions are
@@ -21,7 +21,8 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from benchmarks import workloads
-from benchmarks.contenders import jax_model, server
+from benchmarks.contenders import server
+from benchmarks.contenders.peers import jax_model
 
 # The name of the axis of devices.
 _DEVICES = 'devices'

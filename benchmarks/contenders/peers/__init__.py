@@ -1,0 +1,1 @@
+"""Contenders with environments of their own, without TensorFlow and our package."""
