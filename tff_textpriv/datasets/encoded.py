@@ -101,7 +101,10 @@ class _TokenCache:
   @staticmethod
   def _open(path: pathlib.Path) -> sqlite3.Connection:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, timeout=60, isolation_level=None)
+    # One thread at a time uses it, but not always the same.
+    connection = sqlite3.connect(
+      path, timeout=60, isolation_level=None, check_same_thread=False
+    )
     # A cache may lose its last users in a power cut, and gains much speed.
     connection.execute('PRAGMA synchronous=OFF')
     connection.execute(

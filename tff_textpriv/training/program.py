@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import gc
 import math
 import pathlib
@@ -19,6 +20,7 @@ from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.runtime import cohorts, device_store, execution, worker_process
 from tff_textpriv.training import (
+  ahead,
   checkpoints,
   coroutines,
   garbage,
@@ -148,7 +150,10 @@ def train(
     charged = journal.Journal(folder)
     _save(program, kept, round_number, state, ledger, search)
     released = releases.open_after(round_number, folder)
-    with progress_lib.Progress(round_number, program.total_rounds) as progress:
+    with (
+      progress_lib.Progress(round_number, program.total_rounds) as progress,
+      ahead.Ahead(functools.partial(_cohort, program)) as next_cohort,
+    ):
       ended = 'finished'
       while round_number < program.total_rounds:
         if stop or round_number == program.stop_after_round:
@@ -159,17 +164,18 @@ def train(
           break
         round_number += 1
         started = time.monotonic()
-        users = program.sampler.cohort(round_number)
-        # Before anything of the round exists. Who drops out is charged too: it took part
-        # in the draw. The ledger is kept on disk, which must not tell who takes part.
+        users, cohort = next_cohort.take(round_number)
+        # Before anything of the round leaves a device. Who drops out is charged too: it
+        # took part in the draw. The ledger is on disk, which must not tell who takes part.
         places = program.sampler.places(users)
         ledger.charge(program.mechanism, places, program.user_group)
         charged.write(journal.Place(program.phase, round_number), ledger)
-        reporting = program.sampler.reporting(users, round_number)
-        cohort = program.client_data(reporting, round_number)
         is_evaluated = _is_due(
           round_number, program.rounds_per_eval, program.total_rounds
         )
+        # What devices keep is known only when the round before has ended.
+        if program.devices is None and round_number < program.total_rounds:
+          next_cohort.begin(round_number + 1)
         try:
           output = _on_workers(runtime, next_round, state, cohort)
           if is_evaluated:
@@ -182,6 +188,7 @@ def train(
             f'{_MAX_WORKER_DEATHS} times in a row. All is saved up to round {done}: '
             f'repeat the command to go on from there. {error}'
           ) from error
+        next_cohort.wait()  # Evaluation reads users, too.
         state = output.state
         if program.devices is not None:
           program.devices.commit(round_number)
@@ -213,6 +220,13 @@ def train(
       search.best_round or round_number,
       search.target_round,
     )
+
+
+def _cohort(program: Program, round_number: int) -> tuple[list[str], Sequence[Any]]:
+  """Returns who is drawn for a round, and the data of those who report."""
+  users = program.sampler.cohort(round_number)
+  reporting = program.sampler.reporting(users, round_number)
+  return users, program.client_data(reporting, round_number)
 
 
 def _next_round(process: Any) -> Callable[[Any, Sequence[Any]], Any]:
