@@ -58,6 +58,7 @@ COMMANDS = {
   'ours_open': Command('ours', ('1', 'off')),
   'plain_jax': Command('peers.plain_jax', peers='jax', variables=_XLA),
   'fedjax': Command('peers.fedjax_rounds', peers='fedjax', variables=_XLA),
+  'flower': Command('peers.flower_rounds', peers='flower'),
   # What our workers have, so that the loop differs from them in nothing else.
   'plain_fast': Command('plain', ('fast',), variables={'TF_ENABLE_ONEDNN_OPTS': '1'}),
   'plain_torch': Command('peers.plain_torch', peers='torch', num_processes=_CORES),
