@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import signal
+import time
 import threading
 
 import numpy as np
@@ -282,8 +283,9 @@ def test_a_signal_ends_the_run_after_its_round_and_it_can_go_on(
   undisturbed, program, tff_runtime, tmp_path
 ):
   number = signal.SIGINT
+  # The data of round 4 are made while round 3 trains.
   stopping = dataclasses.replace(
-    program, client_data=_at_round(3, lambda: os.kill(os.getpid(), number))
+    program, client_data=_at_round(4, lambda: os.kill(os.getpid(), number))
   )
   before = signal.getsignal(number)
   outcome = _train(stopping, tmp_path, tff_runtime)
@@ -311,9 +313,11 @@ def test_a_second_signal_stops_at_once_and_the_run_can_go_on(
 ):
   def insist():
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.5)  # Two signals at once are one.
     os.kill(os.getpid(), signal.SIGINT)
 
-  stopping = dataclasses.replace(program, client_data=_at_round(3, insist))
+  # The data of round 4 are made while round 3 trains.
+  stopping = dataclasses.replace(program, client_data=_at_round(4, insist))
   with pytest.raises(KeyboardInterrupt):
     _train(stopping, tmp_path, tff_runtime)
   assert len(_rows(tmp_path)) == 2
