@@ -15,6 +15,7 @@ from tff_textpriv.iterative_processes import learning_model, registry, stacked_b
 from tff_textpriv.models import language_models
 from tff_textpriv.privacy import central, mechanism, no_mechanism
 from tff_textpriv.runtime import execution
+from tff_textpriv.training import ahead
 
 # A private round that nobody planned has no noise and is not made: more than are timed.
 _MOST_ROUNDS = 1000
@@ -34,19 +35,29 @@ class Ours:
     )
     self._next_round = stacked_batches.NextRound(self._process)
     self._state = self._process.initialize()
+    self._cohorts = ahead.Ahead(self._cohort)
+    self._round_number = 0
 
   def run_round(self) -> None:
-    """Makes the batches and trains on them."""
-    cohort = [
-      workloads.training_batches(posts, i, self._workload.max_length)
-      for i, posts in enumerate(self._workload.posts)
-    ]
+    """Trains, and makes the next round's batches meanwhile."""
+    self._round_number += 1
+    cohort = self._cohorts.take(self._round_number)
+    self._cohorts.begin(self._round_number + 1)
     self._state = self._next_round(self._state, cohort).state
+    self._cohorts.wait()
 
   def weights(self) -> list[np.ndarray]:
     """Returns the weights; see `server.Contender`."""
     trainable = self._process.get_model_weights(self._state).trainable
     return [np.asarray(weight) for weight in trainable]
+
+  def _cohort(self, round_number: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """Makes the batches of a round, which are the same in all of them."""
+    del round_number
+    return [
+      workloads.training_batches(posts, i, self._workload.max_length)
+      for i, posts in enumerate(self._workload.posts)
+    ]
 
 
 def build_process(

@@ -6,8 +6,8 @@ import math
 import os
 import pathlib
 import signal
-import time
 import threading
+import time
 
 import numpy as np
 import pytest

@@ -6,7 +6,7 @@ defence against clients that lie: within the limit, a plain mean believes them.
 """
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -15,21 +15,32 @@ import tensorflow_federated as tff
 from tff_textpriv.aggregators import messages
 from tff_textpriv.privacy import no_mechanism
 
-# Updates of language models and classifiers are thousands of times smaller.
-LARGEST = 1e6
+# The longest a tensor of an update may be. Those of language models and classifiers are
+# thousands of times shorter.
+LONGEST = 1e6
 
 
 def are_sound(tensors: Iterable[tf.Tensor]) -> tf.Tensor:
-  """Tells whether all numbers are finite and of a size that an update can have."""
-  checks = [tf.reduce_all(tf.abs(tensor) <= LARGEST) for tensor in tensors]
+  """Tells whether all are finite and of a length that a part of an update can have."""
   # A comparison with NaN is false.
-  return tf.reduce_all(tf.stack([tf.constant(True), *checks]))
+  return _hold_for_all(tensors, lambda half_square: half_square <= LONGEST**2 / 2)
 
 
-def are_nothing(tensors: Iterable[tf.Tensor]) -> tf.Tensor:
+def are_nothing(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
   """Tells whether there are numbers, and all of them are zero."""
-  checks = [tf.reduce_all(tf.equal(tensor, 0)) for tensor in tensors]
-  return tf.reduce_all(tf.stack(checks)) if checks else tf.constant(False)
+  is_zero = _hold_for_all(tensors, lambda half_square: tf.equal(half_square, 0))
+  return is_zero & tf.constant(bool(tensors))
+
+
+def _hold_for_all(
+  tensors: Iterable[tf.Tensor], check: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
+  """Tells whether half of the squared length of every tensor passes a check.
+
+  One operation a tensor: what looks at every number takes a while for a whole model.
+  """
+  checks = [check(tf.nn.l2_loss(tensor)) for tensor in tensors]
+  return tf.reduce_all(tf.stack([tf.constant(True), *checks]))
 
 
 class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -51,11 +62,13 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
     def check(value, weight):
       leaves = tf.nest.flatten(value)
       sound = are_sound(leaves) & tf.math.is_finite(tf.cast(weight, tf.float32))
-      kept = tf.nest.map_structure(
-        lambda leaf: tf.where(sound, leaf, tf.zeros_like(leaf)), value
+      # One or the other, not number by number.
+      kept = tf.cond(
+        sound, lambda: leaves, lambda: [tf.zeros_like(leaf) for leaf in leaves]
       )
+      kept = tf.nest.pack_sequence_as(value, kept)
       kept_weight = tf.where(sound, weight, tf.zeros_like(weight))
-      left_out = are_nothing(tf.nest.flatten(kept)) | tf.equal(kept_weight, 0)
+      left_out = ~sound | are_nothing(leaves) | tf.equal(kept_weight, 0)
       count = collections.OrderedDict(left_out_clients=tf.cast(left_out, tf.int32))
       return kept, kept_weight, count
 

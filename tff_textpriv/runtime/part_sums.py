@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
+import tree
 from tensorflow_federated.python.core.backends.native import mergeable_comp_compiler
 from tensorflow_federated.python.core.environments.tensorflow_frontend import (
   tensorflow_computation,
@@ -107,7 +108,6 @@ class Worker:
     arg_type = comp.form.up_to_merge.type_signature.parameter
     work = await self._embed(executor, comp.form.up_to_merge)
     merge = await self._embed(executor, comp.merge_at_server)
-    arg = tensorflow_computation.transform_args(arg)
     arg = await _ingest_shared(executor, arg, arg_type)
 
     async def sum_of(part: slice) -> Any:
@@ -134,7 +134,7 @@ async def _ingest_shared(
 ) -> Any:
   """Sends what belongs to no client to the worker, and leaves the rest as it is."""
   if not type_analysis.contains(arg_type, client_slices.is_per_client):
-    return await executor.create_value(arg, arg_type)
+    return await executor.create_value(_as_numpy(arg), arg_type)
   if not isinstance(arg_type, tff.StructType):
     return arg
   elements = tff.structure.from_container(arg)
@@ -153,7 +153,7 @@ async def _ingest(
   if isinstance(arg, executor_value_base.ExecutorValue):
     return arg
   if not isinstance(arg_type, tff.StructType):
-    return await executor.create_value(arg, arg_type)
+    return await executor.create_value(_as_numpy(arg), arg_type)
   return await executor.create_struct(
     tff.structure.Struct(
       [
@@ -162,6 +162,19 @@ async def _ingest(
       ]
     )
   )
+
+
+def _as_numpy(value: Any) -> Any:
+  """Returns a value in Python's containers, with arrays in the place of tensors."""
+  containers = tree.traverse(
+    lambda part: (
+      tff.structure.to_odict_or_tuple(part)
+      if isinstance(part, tff.structure.Struct)
+      else None
+    ),
+    value,
+  )
+  return tensorflow_computation.transform_args(containers)
 
 
 def pair(first: Any, second: Any) -> tff.structure.Struct:
