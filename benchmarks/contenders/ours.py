@@ -14,7 +14,7 @@ from benchmarks.contenders import server
 from tff_textpriv.iterative_processes import learning_model, registry, stacked_batches
 from tff_textpriv.models import language_models
 from tff_textpriv.privacy import central, mechanism, no_mechanism
-from tff_textpriv.runtime import execution
+from tff_textpriv.runtime import execution, heaps
 from tff_textpriv.training import ahead
 
 # A private round that nobody planned has no noise and is not made: more than are timed.
@@ -100,6 +100,7 @@ def build_process(
 
 if __name__ == '__main__':
   num_workers, isolate_workers, log_folder = sys.argv[1:]
+  heaps.limit()  # As a run does.
   with execution.execution(
     int(num_workers),
     isolate_workers=isolate_workers,
