@@ -1,6 +1,7 @@
 """Garbage of a long run is found without a look at what was there before."""
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -50,3 +51,23 @@ def test_what_was_set_aside_before_the_block_stays_so():
   with garbage.old_set_aside():
     pass
   assert gc.get_freeze_count() > 0
+
+
+def test_what_is_raised_while_garbage_is_collected_is_not_lost(monkeypatch):
+  lost = []
+  monkeypatch.setattr(sys, 'unraisablehook', lost.append)
+
+  def lose(phase, _):
+    if phase == 'start':
+      raise KeyboardInterrupt
+
+  gc.callbacks.append(lose)
+  try:
+    gc.collect()
+    assert len(lost) == 1  # Whoever pressed Ctrl-C then would wait in vain.
+    with garbage.without_callbacks():
+      gc.collect()
+    assert len(lost) == 1
+    assert lose in gc.callbacks
+  finally:
+    gc.callbacks.remove(lose)

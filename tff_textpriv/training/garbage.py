@@ -12,6 +12,21 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
+def without_callbacks() -> Iterator[None]:
+  """Keeps others' callbacks from the collector in the block.
+
+  What is raised in a callback is printed and lost, and so is a Ctrl-C that happens to
+  fall there. JAX, which TFF imports, has one.
+  """
+  callbacks = gc.callbacks[:]
+  gc.callbacks.clear()
+  try:
+    yield
+  finally:
+    gc.callbacks.extend(callbacks)
+
+
+@contextlib.contextmanager
 def old_set_aside() -> Iterator[None]:
   """Lets the collector look, in the block, only at what the block has made.
 

@@ -13,6 +13,7 @@ from tff_textpriv.training import (
   cohort_data,
   course,
   experiment,
+  garbage,
   language_modeling,
   output,
   phases,
@@ -51,7 +52,7 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
   for phase in all_phases:
     # A promise that no model can keep ends the run now, before anything is written.
     phase.mechanism(chosen)
-  with output.OutputFolder(chosen.folder) as folder:
+  with garbage.without_callbacks(), output.OutputFolder(chosen.folder) as folder:
     folder.check_config(chosen.config)
     if chosen.privacy_settings.noise_source == 'system':
       secret.keep(chosen.stream, folder.path)
