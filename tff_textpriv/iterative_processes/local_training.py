@@ -147,16 +147,21 @@ class LocalTrainer:
       tf.stack([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in numbers])
     )
 
-    def if_sound(new, old):
-      return tf.nest.map_structure(lambda a, b: tf.where(is_sound, a, b), new, old)
-
-    return Trained(
-      Parts(if_sound(local, parts.local), if_sound(shared, parts.shared)),
+    trained = Trained(
+      Parts(local, shared),
       # The step size of this round is not the next one's.
-      if_sound(self._with_step_size(state, 1.0), optimizer),
-      if_sound(metrics, tf.nest.map_structure(tf.zeros_like, metrics)),
-      if_sound(num_examples, tf.zeros([])),
+      self._with_step_size(state, 1.0),
+      metrics,
+      num_examples,
     )
+    nothing = Trained(
+      parts,
+      optimizer,
+      tf.nest.map_structure(tf.zeros_like, metrics),
+      tf.zeros_like(num_examples),
+    )
+    # One or the other: a choice number by number would cost another look at all.
+    return tf.cond(is_sound, lambda: trained, lambda: nothing)
 
   def _adapt(self, local, state, shared, batches):
     """Trains the local part alone."""

@@ -119,8 +119,9 @@ def client_result(
   before: local_training.Tensors, after: local_training.Tensors, weight: tf.Tensor
 ) -> tff.learning.templates.ClientResult:
   """Returns what a client reports: nothing, if its training diverged (weight 0)."""
-  update = tuple(
-    tf.where(weight > 0, start - end, tf.zeros_like(start))
-    for start, end in zip(before, after, strict=True)
+  update = tf.cond(
+    weight > 0,
+    lambda: tuple(map(tf.subtract, before, after)),
+    lambda: tuple(map(tf.zeros_like, before)),
   )
   return tff.learning.templates.ClientResult(update, weight)
