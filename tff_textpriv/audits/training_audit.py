@@ -153,7 +153,6 @@ class _AuditedPhase:
       chosen.algorithm_settings, mechanism, audited_algorithm.num_weights(process)
     )
     self._denominator = mechanism.mean_denominator
-    self._round = 0
     self.scores = np.zeros([len(members)])
 
   def program(self) -> program_lib.Program:
@@ -183,19 +182,19 @@ class _AuditedPhase:
     """Returns the weights of a state."""
     return self._program.process.get_model_weights(state)
 
-  def next(self, state: Any, cohort: Sequence[Any]) -> Any:
+  def next(self, state: Any, cohort: '_Cohort') -> Any:
     """Runs a round, and looks at what it releases."""
     output = self._next(state, cohort)
     released = canaries_lib.released_update(state, output.state)
     seeds = [
-      self._canaries.direction_seed(index, self._round)
+      self._canaries.direction_seed(index, cohort.round_number)
       for index in self._index.values()
     ]
     unit = output.metrics['aggregator'].get('clip', 1.0) / self._denominator
     found = canaries_lib.projections(released, np.array(seeds)).numpy() / unit
     if self._knows_cohorts:
       # All that is seen of a canary in other rounds is noise.
-      drawn = frozenset(self._sampler.drawn(self._round))
+      drawn = frozenset(self._sampler.drawn(cohort.round_number))
       found *= [name in drawn for name in self._index]
     self.scores += found
     return output
@@ -221,9 +220,8 @@ class _AuditedPhase:
       state = output.state
     return noise
 
-  def _client_data(self, users: Sequence[str], round_number: int) -> list[Any]:
+  def _client_data(self, users: Sequence[str], round_number: int) -> '_Cohort':
     """Returns the batches of a round's users, and after them those of canaries."""
-    self._round = round_number
     theirs = [user for user in users if user not in self._index]
     data = [
       canaries_lib.unmarked(batches)
@@ -233,4 +231,12 @@ class _AuditedPhase:
       index = self._index[name]
       mark = self._canaries.mark(index, round_number)
       data.append(canaries_lib.canary_batches(self._batch_type, self._strength, mark))
-    return data
+    return _Cohort(data, round_number)
+
+
+class _Cohort(list[Any]):
+  """A round's data, which may be made before the round: so it says which one it is."""
+
+  def __init__(self, data: Sequence[Any], round_number: int):
+    super().__init__(data)
+    self.round_number = round_number
