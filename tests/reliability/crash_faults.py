@@ -5,6 +5,7 @@ comparison with one that was left alone, is the same for all of them.
 """
 
 import contextlib
+import errno
 import dataclasses
 import json
 import os
@@ -232,9 +233,14 @@ def _kill(processes: list[psutil.Process]) -> None:
 def _filled(folder: pathlib.Path) -> Iterator[None]:
   """Leaves no room on a folder's disk while the block lasts."""
   ballast = folder / 'ballast'
-  with open(ballast, 'wb') as stream:
-    usage = os.statvfs(folder)
-    os.posix_fallocate(stream.fileno(), 0, usage.f_bavail * usage.f_frsize)
+  with open(ballast, 'wb', buffering=0) as stream:
+    try:
+      # Not what was free a moment ago: the run writes, too.
+      while True:
+        stream.write(bytes(2**20))
+    except OSError as error:
+      if error.errno != errno.ENOSPC:
+        raise
   yield
   ballast.unlink()
 
