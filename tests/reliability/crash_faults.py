@@ -5,8 +5,8 @@ comparison with one that was left alone, is the same for all of them.
 """
 
 import contextlib
-import errno
 import dataclasses
+import errno
 import json
 import os
 import pathlib
