@@ -1,0 +1,82 @@
+"""Noise of rounds that is not independent: what all strategies have in common.
+
+A strategy C turns the rows x_t, one per round, into what Gaussian noise z is added to. By
+whatever is done to C x + z afterwards nothing more is told. Here it is turned back into
+x + w, where w = M z is the noise of the rounds. Its parts cancel in the sums over rounds
+that a server optimizer makes, so that the sums are less noisy than with independent noise
+of the same privacy.
+
+Everything is done with whole numbers, and exactly. Updates are whole numbers already
+(`lattice`); C has whole numbers over `denominator`, and noise is drawn as rounded Gaussian
+on a lattice that is finer by that much. So C x + z is on that lattice too and is what
+rounding a Gaussian mechanism gives; and since x is whole, rounding x + w to whole numbers
+is the same as rounding w.
+"""
+
+import abc
+import functools
+
+import numpy as np
+
+from tff_textpriv.privacy import participation
+
+
+class Strategy(abc.ABC):
+  """How the noise of rounds hangs together.
+
+  Attributes:
+    rounds: The number of rounds that are planned.
+    denominator: What the whole numbers of C are divided by.
+    draws_per_round: How many vectors of noise are drawn in a round, on average at most.
+  """
+
+  rounds: int
+  denominator: int
+  draws_per_round: int
+
+  @property
+  @abc.abstractmethod
+  def num_vectors(self) -> int:
+    """The number of vectors, each as large as an update, that a server keeps."""
+
+  @property
+  @abc.abstractmethod
+  def summary(self) -> str:
+    """What it is, in a few words."""
+
+  @property
+  @abc.abstractmethod
+  def reference(self) -> str:
+    """Where it was published."""
+
+  @abc.abstractmethod
+  def gram(self) -> np.ndarray:
+    """Returns C^T C, float [rounds, rounds]."""
+
+  @abc.abstractmethod
+  def noising(self) -> np.ndarray:
+    """Returns M, by which independent noise becomes that of rounds, [rounds, draws]."""
+
+  def squared_sensitivities(self, separation: int) -> tuple[float, ...]:
+    """Returns the squares of how far a user moves C x; see `participation`.
+
+    Args:
+      separation: The least number of rounds from one participation to the next.
+
+    Returns:
+      Of a user with one participation, with two, and so on, in clip norms.
+    """
+    return _squared_sensitivities(self, separation)
+
+  def prefix_error(self) -> float:
+    """Returns the root mean square of the noise on sums over the first t rounds.
+
+    In standard deviations of the independent noise, over all t.
+    """
+    return float(np.sqrt(np.mean(np.sum(np.cumsum(self.noising(), 0) ** 2, axis=1))))
+
+
+@functools.lru_cache(maxsize=64)
+def _squared_sensitivities(strategy: Strategy, separation: int) -> tuple[float, ...]:
+  squares = participation.squared_sensitivities(strategy.gram(), separation)
+  return tuple(map(float, squares))

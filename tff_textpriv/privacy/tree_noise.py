@@ -1,0 +1,105 @@
+"""Tree aggregation: noise on the nodes of a binary tree over rounds.
+
+A node stands for a block of 2^h rounds, and its noisy sum is known when the last of them is
+over. The sum over the first t rounds is that of the few nodes that they consist of. A node
+is known twice, by its own noise and by its children's, and both are used (Honaker,
+Efficient Use of Differentially Private Binary Trees, 2015). After some rounds a new tree is
+begun, so that a user is in each tree once (Kairouz et al., Practical and Private (Deep)
+Learning without Sampling or Shuffling, 2021).
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tff_textpriv.privacy import correlated_noise
+from tff_textpriv.privacy.errors import PrivacyError
+
+# What the weight of a node beside its children is divided by.
+MERGE_DENOMINATOR = 2**12
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeNoise(correlated_noise.Strategy):
+  """C has a row for each node of each tree, with ones for its rounds.
+
+  Attributes:
+    rounds: The number of rounds that are planned.
+    restart: After how many rounds a new tree begins.
+  """
+
+  denominator = 1
+  draws_per_round = 2
+
+  rounds: int
+  restart: int
+
+  def __post_init__(self) -> None:
+    if not 1 <= self.restart <= self.rounds:
+      raise PrivacyError(
+        f'a tree of {self.restart} rounds is none of a run of {self.rounds} rounds'
+      )
+
+  @property
+  def levels(self) -> int:
+    """The number of levels of a tree, leaves included."""
+    return self.restart.bit_length()
+
+  @property
+  def num_vectors(self) -> int:
+    """See the base class: of each level at most one node waits for its sibling."""
+    return self.levels
+
+  @property
+  def summary(self) -> str:
+    """See the base class."""
+    return f'tree aggregation, a new tree every so many rounds: {self.restart}'
+
+  @property
+  def reference(self) -> str:
+    """See the base class."""
+    return (
+      'Kairouz et al., Practical and Private (Deep) Learning without Sampling or '
+      'Shuffling (2021), with the estimates of Honaker (2015)'
+    )
+
+  def merge_weight(self, level: int) -> int:
+    """Returns the weight of a node's own noise, over `MERGE_DENOMINATOR`.
+
+    With v_h the variance of what is known of a node of level h, v_0 = 1, the best weight
+    is 2 v_{h-1} / (1 + 2 v_{h-1}) = v_h = 2^h / (2^(h+1) - 1).
+    """
+    return round(MERGE_DENOMINATOR * 2**level / (2 ** (level + 1) - 1))
+
+  def gram(self) -> np.ndarray:
+    """See the base class: in how many nodes each two rounds are together."""
+    tree, place = np.divmod(np.arange(self.rounds), self.restart)
+    ends = np.minimum(self.restart, self.rounds - tree * self.restart)
+    gram = np.zeros([self.rounds, self.rounds])
+    for level in range(self.levels):
+      node = place >> level
+      # Nodes that are never complete are never drawn.
+      whole = (node + 1) << level <= ends
+      together = (tree[:, None] == tree) & (node[:, None] == node)
+      gram += together & whole[:, None]
+    return gram
+
+  def noising(self) -> np.ndarray:
+    """See the base class, but for the rounding of estimates to whole numbers."""
+    draws = iter(np.eye(2 * self.rounds))
+    waiting: dict[int, np.ndarray] = {}
+    total = np.zeros(2 * self.rounds)
+    rows = []
+    for number in range(self.rounds):
+      if number % self.restart == 0:
+        waiting, total = {}, np.zeros_like(total)
+      node, level = next(draws), 0
+      while level in waiting:
+        children = waiting.pop(level) + node
+        level += 1
+        own = self.merge_weight(level) / MERGE_DENOMINATOR
+        node = own * next(draws) + (1 - own) * children
+      waiting[level] = node
+      before, total = total, np.sum(list(waiting.values()), axis=0)
+      rows.append(total - before)
+    return np.array(rows)
