@@ -56,6 +56,7 @@ def test_columns_that_do_not_overlap_give_the_exact_sensitivity(strategy, separa
   squares = strategy.squared_sensitivities(separation)
   assert len(squares) == participation.most_participations(11, separation)
   gram = strategy.gram()
+  np.testing.assert_allclose(strategy.squared_norms(), gram.diagonal())
   for most, square in enumerate(squares, start=1):
     # Two rounds of one tree may be together, but not of one user.
     expected = _by_force(gram, separation, most)

@@ -85,6 +85,19 @@ class BandedNoise(correlated_noise.Strategy):
       matrix[places, places - i] = diagonal[i:] / self.denominator
     return matrix
 
+  @property
+  def reach(self) -> int:
+    """See the base class."""
+    return self.bands
+
+  def squared_norms(self) -> np.ndarray:
+    """See the base class."""
+    squares = (self.weights() / self.denominator) ** 2
+    norms = np.zeros(self.rounds)
+    for i, diagonal in enumerate(squares.T):
+      norms[: self.rounds - i] += diagonal[i:]
+    return norms
+
   def gram(self) -> np.ndarray:
     """See the base class."""
     matrix = self.matrix()

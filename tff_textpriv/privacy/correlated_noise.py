@@ -49,6 +49,15 @@ class Strategy(abc.ABC):
   def reference(self) -> str:
     """Where it was published."""
 
+  @property
+  @abc.abstractmethod
+  def reach(self) -> int:
+    """From how many rounds apart on the columns of C do not overlap."""
+
+  @abc.abstractmethod
+  def squared_norms(self) -> np.ndarray:
+    """Returns the diagonal of C^T C, float [rounds]."""
+
   @abc.abstractmethod
   def gram(self) -> np.ndarray:
     """Returns C^T C, float [rounds, rounds]."""
@@ -73,10 +82,20 @@ class Strategy(abc.ABC):
 
     In standard deviations of the independent noise, over all t.
     """
-    return float(np.sqrt(np.mean(np.sum(np.cumsum(self.noising(), 0) ** 2, axis=1))))
+    return _prefix_error(self)
 
 
 @functools.lru_cache(maxsize=64)
 def _squared_sensitivities(strategy: Strategy, separation: int) -> tuple[float, ...]:
-  squares = participation.squared_sensitivities(strategy.gram(), separation)
+  if separation >= strategy.reach:
+    most = participation.most_participations(strategy.rounds, separation)
+    squares = participation.heaviest(strategy.squared_norms(), separation, most)
+  else:
+    squares = participation.squared_sensitivities(strategy.gram(), separation)
   return tuple(map(float, squares))
+
+
+@functools.lru_cache(maxsize=64)
+def _prefix_error(strategy: Strategy) -> float:
+  squares = np.cumsum(strategy.noising(), axis=0) ** 2
+  return float(np.sqrt(squares.sum(axis=1).mean()))

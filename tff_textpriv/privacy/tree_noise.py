@@ -9,6 +9,7 @@ Learning without Sampling or Shuffling, 2021).
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -71,17 +72,31 @@ class TreeNoise(correlated_noise.Strategy):
     """
     return round(MERGE_DENOMINATOR * 2**level / (2 ** (level + 1) - 1))
 
-  def gram(self) -> np.ndarray:
-    """See the base class: in how many nodes each two rounds are together."""
+  @property
+  def reach(self) -> int:
+    """See the base class."""
+    return self.restart
+
+  def _nodes(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields, by level, the node of each round and whether it is ever complete.
+
+    Nodes that are not are never drawn.
+    """
     tree, place = np.divmod(np.arange(self.rounds), self.restart)
-    ends = np.minimum(self.restart, self.rounds - tree * self.restart)
-    gram = np.zeros([self.rounds, self.rounds])
+    lengths = np.minimum(self.restart, self.rounds - tree * self.restart)
     for level in range(self.levels):
       node = place >> level
-      # Nodes that are never complete are never drawn.
-      whole = (node + 1) << level <= ends
-      together = (tree[:, None] == tree) & (node[:, None] == node)
-      gram += together & whole[:, None]
+      yield tree * self.restart + node, (node + 1) << level <= lengths
+
+  def squared_norms(self) -> np.ndarray:
+    """See the base class: in how many nodes each round is."""
+    return np.sum([complete for _, complete in self._nodes()], axis=0, dtype=float)
+
+  def gram(self) -> np.ndarray:
+    """See the base class: in how many nodes each two rounds are together."""
+    gram = np.zeros([self.rounds, self.rounds])
+    for node, complete in self._nodes():
+      gram += (node[:, None] == node) & complete
     return gram
 
   def noising(self) -> np.ndarray:
