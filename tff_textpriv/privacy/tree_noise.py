@@ -17,7 +17,7 @@ from tff_textpriv.privacy import correlated_noise
 from tff_textpriv.privacy.errors import PrivacyError
 
 # What the weight of a node beside its children is divided by.
-MERGE_DENOMINATOR = 2**12
+MERGE_DENOMINATOR = 2**8
 
 
 @dataclasses.dataclass(frozen=True)
