@@ -14,6 +14,7 @@ from tensorflow_privacy.privacy.dp_query import tree_aggregation
 from tff_textpriv import randomness
 from tff_textpriv.aggregators import correlated_draws, ftrl_mean
 from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ftrl_settings import FtrlPrivacySettings
 from tff_textpriv.privacy.mechanism import Deployment
@@ -33,13 +34,14 @@ _DEPLOYMENT = Deployment(
   separation=5,
 )
 _FLAGS = {
+  'blt': {'ftrl_noise': 'blt'},
   'banded': {'ftrl_noise': 'banded'},
   'one band': {'ftrl_noise': 'banded', 'ftrl_bands': 1},
   'tree': {'ftrl_noise': 'tree'},
 }
 
 
-def _plan(kind='banded', **flags):
+def _plan(kind='blt', **flags):
   return FtrlPrivacySettings(
     **{'noise_multiplier': 2.0, 'clip': 0.5, 'delta': 1e-5, **_FLAGS[kind], **flags}
   ).mechanism(_DEPLOYMENT)
@@ -104,7 +106,7 @@ def test_noise_of_rounds_is_that_of_the_strategy(tff_runtime, kind):
     assert not _is_noise_of(BandedNoise(_ROUNDS, 1), noise, stddev)
 
 
-@pytest.mark.parametrize('kind', ['banded', 'tree'])
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
 def test_sums_over_rounds_have_less_noise_than_rounds_by_themselves(tff_runtime, kind):
   plan = _plan(kind)
   noise, _ = _run(plan, _clients(1, norm=0.0))
@@ -122,7 +124,7 @@ def test_without_noise_it_is_the_mean_of_clipped_updates(tff_runtime):
     np.testing.assert_allclose(each, expected / 20, atol=1e-8)
 
 
-@pytest.mark.parametrize('kind', ['banded', 'tree'])
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
 def test_updates_do_not_change_the_noise(tff_runtime, kind):
   plan, clients = _plan(kind), _clients(3, norm=0.4)
   with_updates, _ = _run(plan, clients)
@@ -170,6 +172,9 @@ def test_weights_by_examples_and_larger_updates_are_refused():
     ftrl_mean.FtrlMeanFactory(plan).create(_VALUE_TYPE)
 
 
+_FINER = 2**10
+
+
 def _eagerly(strategy, draws):
   """The noise of rounds from given draws, int64 [rounds, levels or 1, size]."""
   kept = tf.zeros([strategy.num_vectors, draws.shape[-1]], tf.int64)
@@ -180,6 +185,7 @@ def _eagerly(strategy, draws):
       tf.constant(number),
       kept,
       lambda index, number=number: tf.constant(draws[number, index]),
+      strategy.denominator or _FINER,
     )
     noise.append(made.numpy())
   return np.array(noise)
@@ -193,6 +199,22 @@ def test_banded_noise_solves_for_the_draws_to_the_last_rounding(strategy):
   left = strategy.matrix() @ noise - draws[:, 0] / strategy.denominator
   # Each round is rounded once, to a half of a whole number, and no error is passed on.
   assert np.abs(left).max() <= 0.5 * strategy.matrix().max() + 1e-6
+
+
+def test_buffers_solve_for_the_draws_but_for_what_their_rounding_is_allowed():
+  strategy = BufferedNoise(200, 3, 40)
+  rng = np.random.default_rng(0)
+  draws = np.rint(rng.normal(size=[200, 1, 50]) * 2**43).astype(np.int64)
+  noise = _eagerly(strategy, draws).astype(np.float64) * _FINER
+  matrix = np.linalg.inv(strategy.noising())
+  # Each round's own rounding is a half of a whole number; what buffers are wrong by must
+  # keep to the bound that `check_arithmetic` goes by, and solving here to 2^-48.
+  left = np.abs(matrix @ noise - draws[:, 0]).max()
+  bound = strategy._rounding(np.abs(draws).max())
+  assert left <= _FINER / 2 + bound + 2.0**-48 * np.abs(noise).max() * 200
+  # Buffers of single precision do not.
+  coarse = noise.astype(np.float32).astype(np.float64)
+  assert np.abs(matrix @ coarse - draws[:, 0]).max() > 100 * left
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from tff_textpriv.privacy import banded_noise
 from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.tree_noise import TreeNoise
 
@@ -65,6 +66,35 @@ def test_more_bands_are_better_where_they_cost_nothing():
   assert errors[0] == pytest.approx(np.sqrt(65 / 2))
 
 
+@pytest.mark.parametrize('rounds', [32, 64])
+def test_three_buffers_are_nearly_as_good_as_all_bands(rounds):
+  strategy = BufferedNoise(rounds, 3, rounds)
+  (square,) = strategy.squared_sensitivities(rounds)
+  ratio = np.sqrt(square) * strategy.prefix_error() / _optimal_error(rounds)
+  assert 1 <= ratio < 1.05
+  # One of them is not.
+  (one,) = BufferedNoise(rounds, 1, rounds).squared_sensitivities(rounds)
+  error = BufferedNoise(rounds, 1, rounds).prefix_error() * np.sqrt(one)
+  assert error > 1.005 * ratio * _optimal_error(rounds)
+
+
+@pytest.mark.parametrize('separation', [1, 7, 40])
+def test_columns_of_buffers_never_grow(separation):
+  column = BufferedNoise(40, 3, separation).coefficients()
+  assert column[0] == 1
+  assert (np.diff(column) <= 0).all() and column[-1] >= 0
+  matrix = np.linalg.inv(BufferedNoise(40, 3, separation).noising())
+  np.testing.assert_allclose(matrix[:, 0], column, atol=1e-9)
+
+
+def test_buffers_that_would_be_too_coarse_are_refused():
+  strategy = BufferedNoise(5000, 3, 500)
+  # Draws of 20 deviations of 2^43, with a noise multiplier of 8.
+  strategy.check_arithmetic(20 * 2.0**43, 2.0**40, 10**8)
+  with pytest.raises(PrivacyError, match='precisely enough'):
+    strategy.check_arithmetic(20 * 2.0**20, 2.0**17, 10**8)
+
+
 @pytest.mark.parametrize('strategy', [TreeNoise(13, 13), TreeNoise(13, 5)])
 def test_noise_of_a_tree_is_on_sums_of_its_nodes(strategy):
   # What is made of the noisy nodes must be the rounds themselves: M C = identity.
@@ -102,3 +132,5 @@ def test_sizes_that_do_not_fit_are_refused():
     for size in (0, 6):
       with pytest.raises(PrivacyError, match='5 rounds'):
         make(5, size)
+  with pytest.raises(PrivacyError, match='no noise of rounds'):
+    BufferedNoise(5, 0, 1)

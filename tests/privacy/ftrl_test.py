@@ -24,7 +24,7 @@ _DEPLOYMENT = Deployment(
 
 
 def _plan(deployment: Deployment = _DEPLOYMENT, **flags):
-  flags = {'noise_multiplier': 3.0, 'delta': 1e-5} | flags
+  flags = {'noise_multiplier': 3.0, 'delta': 1e-5, 'ftrl_noise': 'banded'} | flags
   return FtrlPrivacySettings(**flags).mechanism(deployment)
 
 
@@ -64,7 +64,7 @@ def test_a_tree_costs_what_dp_accounting_says_of_its_event(restart):
   assert ledger.epsilon('rdp') == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-6)
 
 
-@pytest.mark.parametrize('kind', ['banded', 'tree'])
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
 @pytest.mark.parametrize('accountant', ['rdp', 'pld'])
 def test_noise_is_the_least_that_keeps_the_target(kind, accountant):
   plan = _plan(
@@ -148,6 +148,7 @@ def test_a_population_that_cannot_carry_the_rounds_is_refused_with_the_numbers()
     ({'ftrl_noise': 'tree', 'ftrl_restart_rounds': 16}, 'must be at most 15'),
     ({'ftrl_noise': 'tree', 'ftrl_bands': 4}, 'is not for --ftrl_noise=tree'),
     ({'ftrl_restart_rounds': 4}, 'is not for --ftrl_noise=banded'),
+    ({'ftrl_noise': 'blt', 'ftrl_bands': 4}, 'is not for --ftrl_noise=blt'),
     ({'client_weighting': 'examples'}, 'no bounded sensitivity'),
     ({'noise_multiplier': None}, 'give --target_epsilon'),
     ({'delta': 0.01}, 'below one over the population'),
@@ -175,7 +176,7 @@ def test_sizes_of_a_deployment_have_its_own_separation():
   assert own.noise_multiplier == pytest.approx(plan.noise_multiplier / 500)
 
 
-@pytest.mark.parametrize('kind', ['banded', 'tree'])
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
 def test_noise_of_rounds_is_made_independent_again(kind):
   plan = _plan(ftrl_noise=kind)
   noising = plan.strategy.noising()
@@ -190,7 +191,7 @@ def test_noise_of_rounds_is_made_independent_again(kind):
   assert shared < 6 / np.sqrt(2000) < abs(np.corrcoef(rounds) - np.eye(60)).max()
 
 
-@pytest.mark.parametrize('kind', ['banded', 'tree'])
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
 def test_the_card_says_who_the_neighbours_are_and_names_the_theorem(kind):
   plan = _plan(ftrl_noise=kind)
   ledger = _charged(plan, 60)
@@ -208,7 +209,7 @@ def test_the_card_says_who_the_neighbours_are_and_names_the_theorem(kind):
   ):
     assert words in page
   bytes_per_weight = made['plan']['state_bytes_per_weight']
-  assert bytes_per_weight == 8 * (14 if kind == 'banded' else 4)
+  assert bytes_per_weight == 8 * {'blt': 3, 'banded': 14, 'tree': 4}[kind]
 
 
 def test_without_noise_nothing_is_promised():

@@ -7,6 +7,7 @@ import pytest
 
 from tff_textpriv.privacy import participation
 from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.tree_noise import TreeNoise
 
@@ -74,6 +75,20 @@ def test_columns_that_overlap_are_bounded_from_above(strategy, separation):
     assert square >= _by_force(gram, separation, most) * (1 - 1e-12)
   # The bound for columns that do not overlap would be wrong here.
   assert _by_force(gram, separation, 2) > 2 * gram.diagonal().max() * 1.05
+
+
+@pytest.mark.parametrize('separation', [1, 2, 3, 5, 11])
+@pytest.mark.parametrize('buffers', [1, 3])
+def test_buffers_are_worst_for_users_who_come_as_early_and_often_as_they_may(
+  separation, buffers
+):
+  strategy = BufferedNoise(11, buffers, separation)
+  matrix = np.linalg.inv(strategy.noising())
+  gram = matrix.T @ matrix
+  for most, square in enumerate(strategy.squared_sensitivities(separation), start=1):
+    expected = _by_force(gram, separation, most)
+    assert expected < square < expected * 1.002
+    assert most == 1 or square > _by_force(gram, separation, most - 1) * 1.02
 
 
 def test_no_user_moves_further_in_any_direction():

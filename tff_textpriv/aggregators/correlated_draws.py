@@ -1,17 +1,18 @@
 """The noise of rounds, made of new draws and of what is kept of earlier ones.
 
-All of it is arithmetic of whole numbers, without overflow: `lattice.fitting` leaves draws
-2^44 standard deviations' room, and none is larger than 2^53. So a resumed round repeats
-its noise exactly.
+Noise and what is kept of it are whole numbers, so that a resumed round repeats its noise
+exactly. None overflows: a standard deviation is at most 2^44, and no draw beyond 2^53.
 """
 
 import functools
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from tff_textpriv.privacy import errors
 from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
 from tff_textpriv.privacy.correlated_noise import Strategy
 from tff_textpriv.privacy.tree_noise import MERGE_DENOMINATOR, TreeNoise
 
@@ -21,7 +22,11 @@ Draw = Callable[[int], tf.Tensor]
 
 @functools.singledispatch
 def next_noise(
-  strategy: Strategy, round_number: tf.Tensor, kept: tf.Tensor, draw: Draw
+  strategy: Strategy,
+  round_number: tf.Tensor,
+  kept: tf.Tensor,
+  draw: Draw,
+  denominator: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Makes the noise of a round.
 
@@ -30,7 +35,8 @@ def next_noise(
     round_number: The round, from 0.
     kept: What is kept of earlier rounds, int64 [strategy.num_vectors, size]; zeros before
       the first one.
-    draw: Draws independent noise, on the finer lattice of the strategy.
+    draw: Draws independent noise, on a finer lattice than that of updates.
+    denominator: How much finer.
 
   Returns:
     The noise, whole numbers on the lattice of updates, int64 [size]; and what to keep.
@@ -40,9 +46,14 @@ def next_noise(
 
 @next_noise.register
 def _banded(
-  strategy: BandedNoise, round_number: tf.Tensor, kept: tf.Tensor, draw: Draw
+  strategy: BandedNoise,
+  round_number: tf.Tensor,
+  kept: tf.Tensor,
+  draw: Draw,
+  denominator: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """See `BandedNoise`; kept are the noises of earlier rounds, the last one first."""
+  del denominator  # The first column's weights are over it.
   weights = tf.gather(tf.constant(strategy.weights()), round_number)
   left = draw(0) - tf.reduce_sum(weights[1:, tf.newaxis] * kept, axis=0)
   noise = _quotient(left, weights[0])
@@ -51,12 +62,17 @@ def _banded(
 
 @next_noise.register
 def _tree(
-  strategy: TreeNoise, round_number: tf.Tensor, kept: tf.Tensor, draw: Draw
+  strategy: TreeNoise,
+  round_number: tf.Tensor,
+  kept: tf.Tensor,
+  draw: Draw,
+  denominator: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """See `TreeNoise`; kept are the estimates of the nodes that wait, one of each level.
 
   Which levels have one are the bits of the number of rounds that the tree has had.
   """
+  del denominator  # It is one.
   place = round_number % strategy.restart
   waits = [tf.equal(place // 2**level % 2, 1) for level in range(strategy.levels)]
   zeros = tf.zeros_like(kept[0])
@@ -78,6 +94,29 @@ def _tree(
 
     node = tf.cond(is_carried, merged, lambda node=node: node)
   return tf.add_n(after) - tf.add_n(before), tf.stack(after)
+
+
+@next_noise.register
+def _buffered(
+  strategy: BufferedNoise,
+  round_number: tf.Tensor,
+  kept: tf.Tensor,
+  draw: Draw,
+  denominator: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """See `BufferedNoise`; kept are its buffers, on the finer lattice."""
+  del round_number  # All rounds are alike.
+  scales, decays = strategy.parameters
+  left = draw(0) - tf.reduce_sum(_scaled(kept, scales), axis=0)
+  finer = tf.constant(denominator, tf.int64)
+  noise = _quotient(left, finer)
+  return noise, _scaled(kept, decays) + noise * finer
+
+
+def _scaled(numbers: tf.Tensor, factors: np.ndarray) -> tf.Tensor:
+  """Multiplies rows of whole numbers by factors, [rows], and rounds."""
+  column = tf.constant(factors[:, np.newaxis], tf.float64)
+  return tf.cast(tf.round(tf.cast(numbers, tf.float64) * column), tf.int64)
 
 
 def _quotient(numbers: tf.Tensor, divisor: tf.Tensor) -> tf.Tensor:

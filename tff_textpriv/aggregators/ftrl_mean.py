@@ -125,6 +125,7 @@ def _noise(
     state['round'],
     state['kept'],
     lambda number: lattice_noise.draw(law, seeds[number], size),
+    plan.denominator(points),
   )
 
 

@@ -21,7 +21,7 @@ _DENOMINATOR = 2**12
 
 
 @dataclasses.dataclass(frozen=True)
-class BandedNoise(correlated_noise.Strategy):
+class BandedNoise(correlated_noise.NearbyStrategy):
   """C is lower triangular with `bands` diagonals and columns of norm one.
 
   The noise of round t follows from those of the `bands - 1` rounds before:

@@ -26,12 +26,13 @@ class Strategy(abc.ABC):
 
   Attributes:
     rounds: The number of rounds that are planned.
-    denominator: What the whole numbers of C are divided by.
+    denominator: What the whole numbers of C are divided by; `None` if they are none, and
+      noise is drawn on as fine a lattice as it can be.
     draws_per_round: How many vectors of noise are drawn in a round, on average at most.
   """
 
   rounds: int
-  denominator: int
+  denominator: int | None
   draws_per_round: int
 
   @property
@@ -49,6 +50,42 @@ class Strategy(abc.ABC):
   def reference(self) -> str:
     """Where it was published."""
 
+  @abc.abstractmethod
+  def noising(self) -> np.ndarray:
+    """Returns M, by which independent noise becomes that of rounds, [rounds, draws]."""
+
+  @abc.abstractmethod
+  def squared_sensitivities(self, separation: int) -> tuple[float, ...]:
+    """Returns the squares of how far a user moves C x; see `participation`.
+
+    Args:
+      separation: The least number of rounds from one participation to the next.
+
+    Returns:
+      Of a user with one participation, with two, and so on, in clip norms.
+    """
+
+  def check_arithmetic(self, largest_draw: float, clip: float, size: int) -> None:
+    """Raises `PrivacyError` if rounding may move more than the sensitivities allow for.
+
+    Args:
+      largest_draw: The largest number that can be drawn.
+      clip: The clip norm on the same lattice.
+      size: The size of an update.
+    """
+    del largest_draw, clip, size  # Nothing is rounded but what is released.
+
+  def prefix_error(self) -> float:
+    """Returns the root mean square of the noise on sums over the first t rounds.
+
+    In standard deviations of the independent noise, over all t.
+    """
+    return _prefix_error(self)
+
+
+class NearbyStrategy(Strategy):
+  """A strategy whose columns overlap only if their rounds are near to each other."""
+
   @property
   @abc.abstractmethod
   def reach(self) -> int:
@@ -62,31 +99,15 @@ class Strategy(abc.ABC):
   def gram(self) -> np.ndarray:
     """Returns C^T C, float [rounds, rounds]."""
 
-  @abc.abstractmethod
-  def noising(self) -> np.ndarray:
-    """Returns M, by which independent noise becomes that of rounds, [rounds, draws]."""
-
   def squared_sensitivities(self, separation: int) -> tuple[float, ...]:
-    """Returns the squares of how far a user moves C x; see `participation`.
-
-    Args:
-      separation: The least number of rounds from one participation to the next.
-
-    Returns:
-      Of a user with one participation, with two, and so on, in clip norms.
-    """
+    """See the base class."""
     return _squared_sensitivities(self, separation)
-
-  def prefix_error(self) -> float:
-    """Returns the root mean square of the noise on sums over the first t rounds.
-
-    In standard deviations of the independent noise, over all t.
-    """
-    return _prefix_error(self)
 
 
 @functools.lru_cache(maxsize=64)
-def _squared_sensitivities(strategy: Strategy, separation: int) -> tuple[float, ...]:
+def _squared_sensitivities(
+  strategy: NearbyStrategy, separation: int
+) -> tuple[float, ...]:
   if separation >= strategy.reach:
     most = participation.most_participations(strategy.rounds, separation)
     squares = participation.heaviest(strategy.squared_norms(), separation, most)

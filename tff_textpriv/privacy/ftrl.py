@@ -5,6 +5,7 @@ earlier rounds) and the ledger's entries (what all rounds so far cost together).
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
 SEPARATED = 'separated'
+# How finely noise is drawn where a strategy leaves it open: so many bits to a deviation.
+_FINEST_BITS = 43
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -127,16 +130,34 @@ class CorrelatedGaussian(central.CentralGaussian):
     return lattice.fitting(
       num_coordinates,
       self.simulated_cohort,
-      self.sum_stddev(1.0) * self.strategy.denominator,
+      self.sum_stddev(1.0) * (self.strategy.denominator or 1),
       rounded_gaussian.SMALLEST_STDDEV
       if self._is_promise
       else rounded_gaussian.SMALLEST_UNCLAIMED,
     )
 
+  def denominator(self, points: lattice.Lattice) -> int:
+    """Returns how much finer the lattice is on which noise is drawn."""
+    if self.strategy.denominator is not None:
+      return self.strategy.denominator
+    stddev = self.sum_stddev(1.0) * points.clip
+    return 2 ** max(0, _FINEST_BITS - math.ceil(math.log2(stddev)))
+
   def draw_law(self, points: lattice.Lattice) -> RoundedGaussian:
-    """Returns the law of the independent noise, on the lattice of the strategy."""
-    stddev = self.sum_stddev(1.0) * points.clip * self.strategy.denominator
-    return RoundedGaussian(stddev, self.largest_shift if self._is_promise else 0.0)
+    """Returns the law of the independent noise, on that lattice.
+
+    Raises:
+      PrivacyError: The strategy cannot make noise of it as precisely as is claimed.
+    """
+    finer = self.denominator(points)
+    stddev = self.sum_stddev(1.0) * points.clip * finer
+    if not self._is_promise:
+      return RoundedGaussian(stddev, 0.0)
+    law = RoundedGaussian(stddev, self.largest_shift)
+    self.strategy.check_arithmetic(
+      law.reach * stddev, points.clip * finer, self.num_coordinates
+    )
+    return law
 
   def independent(self, noise: Sequence[np.ndarray]) -> list[np.ndarray]:
     """See the base class: w = M z is made independent by the root of M M^T."""

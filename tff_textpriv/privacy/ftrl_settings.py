@@ -14,6 +14,7 @@ from tff_textpriv.privacy import (
   planning,
 )
 from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
 from tff_textpriv.privacy.correlated_cost import CorrelatedRounds
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ftrl import SEPARATED, CorrelatedGaussian
@@ -22,6 +23,13 @@ from tff_textpriv.settings import SettingsError, setting
 
 # More bands are less noise, and more vectors as large as the model for the server to keep.
 _DEFAULT_BANDS = 16
+_DEFAULT_BUFFERS = 3
+# The flag that says how much a kind of noise remembers.
+_SIZES = {
+  'blt': 'ftrl_buffers',
+  'banded': 'ftrl_bands',
+  'tree': 'ftrl_restart_rounds',
+}
 _MOST_ROUNDS = 10_000
 
 
@@ -47,11 +55,19 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
     choices=(SEPARATED,),
   )
   ftrl_noise: str = setting(
-    'banded',
-    'How the noise of rounds is correlated: a banded matrix factorization, or tree '
-    'aggregation with restarts.',
-    choices=('banded', 'tree'),
+    'blt',
+    'How the noise of rounds is correlated: buffered linear Toeplitz (blt), which is '
+    'nearly the best and keeps little, a banded matrix factorization (banded), or tree '
+    'aggregation with restarts (tree).',
+    choices=('blt', 'banded', 'tree'),
     key='how the noise of rounds is correlated',
+  )
+  ftrl_buffers: int | None = setting(
+    None,
+    'With --ftrl_noise=blt: the number of buffers, by default 3. The server keeps 8 bytes '
+    'per weight for each.',
+    low=1,
+    high=8,
   )
   ftrl_bands: int | None = setting(
     None,
@@ -84,24 +100,25 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
       SettingsError: Users come back too soon for it.
     """
     longest = min(rounds, separation)
-    is_tree = self.ftrl_noise == 'tree'
-    given = 'ftrl_restart_rounds' if is_tree else 'ftrl_bands'
-    unused = 'ftrl_bands' if is_tree else 'ftrl_restart_rounds'
-    if getattr(self, unused) is not None:
+    own = _SIZES[self.ftrl_noise]
+    for name in _SIZES.values():
+      if name != own and getattr(self, name) is not None:
+        raise SettingsError(
+          name, getattr(self, name), f'is not for --ftrl_noise={self.ftrl_noise}'
+        )
+    size = getattr(self, own)
+    if self.ftrl_noise == 'blt':
+      return BufferedNoise(rounds, size or _DEFAULT_BUFFERS, separation)
+    if size is not None and size > longest:
       raise SettingsError(
-        unused, getattr(self, unused), f'is not for --ftrl_noise={self.ftrl_noise}'
-      )
-    size = getattr(self, given)
-    if size is None:
-      size = longest if is_tree else min(longest, _DEFAULT_BANDS)
-    if size > longest:
-      raise SettingsError(
-        given,
+        own,
         size,
         f'must be at most {longest}: there are {rounds:,} rounds, and users may take '
         f'part again after {separation:,}',
       )
-    return TreeNoise(rounds, size) if is_tree else BandedNoise(rounds, size)
+    if self.ftrl_noise == 'tree':
+      return TreeNoise(rounds, size or longest)
+    return BandedNoise(rounds, size or min(longest, _DEFAULT_BANDS))
 
   def mechanism(self, deployment: mechanism.Deployment) -> CorrelatedGaussian:
     """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.

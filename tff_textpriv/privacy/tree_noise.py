@@ -21,7 +21,7 @@ MERGE_DENOMINATOR = 2**8
 
 
 @dataclasses.dataclass(frozen=True)
-class TreeNoise(correlated_noise.Strategy):
+class TreeNoise(correlated_noise.NearbyStrategy):
   """C has a row for each node of each tree, with ones for its rounds.
 
   Attributes:
