@@ -153,6 +153,30 @@ def test_a_resumed_run_repeats_its_noise(tff_runtime, kind):
     assert (forgetful != rest).any()
 
 
+def _tells(kept, noise) -> bool:
+  """Tells whether kept numbers have anything to do with the noise that was released."""
+  rows = np.array([*kept, *noise], np.float64)
+  shared = np.corrcoef(rows)[: len(kept), len(kept) :]
+  return bool(np.abs(shared).max() > 5 / np.sqrt(_SIZE))
+
+
+@pytest.mark.parametrize('kind', ['blt', 'banded', 'tree'])
+def test_a_state_does_not_tell_the_noise_of_earlier_rounds(
+  tff_runtime, monkeypatch, kind
+):
+  noise, state = _run(_plan(kind), [], rounds=4)
+  assert not _tells(state['kept'], noise)
+  # All 64 bits are as likely as not.
+  bits = np.unpackbits(np.ravel(state['kept']).view(np.uint8))
+  assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(bits.size)
+  # Without the mask it would.
+  monkeypatch.setattr(ftrl_mean, '_masked', lambda plan, number, kept: kept)
+  bare, state = _run(_plan(kind), [], rounds=4)
+  np.testing.assert_array_equal(bare, noise)
+  is_used = state['kept'].any(axis=1)
+  assert _tells(state['kept'][is_used], noise)
+
+
 def test_a_round_that_was_not_planned_is_not_made(tff_runtime):
   with pytest.raises(Exception, match='not in \\[0, 11\\)'):
     _run(_plan(), [], rounds=_ROUNDS + 1)

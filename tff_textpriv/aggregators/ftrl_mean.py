@@ -32,7 +32,8 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
   where M is the strategy's (`privacy.correlated_noise`). Clients and lattice are those of
   `dp_mean.DpMeanFactory`. The state keeps the round and what the noise of the next one is
-  made of, as whole numbers: a resumed run equals an undisturbed one.
+  made of, as whole numbers: a resumed run equals an undisturbed one. Whoever saw the noise
+  of earlier rounds could take it off again, so it is masked by the mechanism's stream.
 
   Measurements: `clip`, and `left_out_clients`, those whose update was not finite, or
   nothing.
@@ -65,9 +66,9 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation
     def initial_state():
-      return collections.OrderedDict(
-        round=tf.constant(0, tf.int32), kept=tf.zeros([num_vectors, size], tf.int64)
-      )
+      start = tf.constant(0, tf.int32)
+      kept = tf.zeros([num_vectors, size], tf.int64)
+      return collections.OrderedDict(round=start, kept=_masked(plan, start, kept))
 
     state_type = initial_state.type_signature.result
 
@@ -86,7 +87,7 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     def noisy_mean(state, total):
       released, kept = total['update'], state['kept']
       if points is not None:
-        noise, kept = _noise(plan, points, state, size)
+        noise, kept = _noise(plan, points, state['round'], kept)
         released = lattice_noise.summed(
           released, noise, tf.constant(plan.clip / points.clip, tf.float64)
         )
@@ -112,21 +113,33 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 def _noise(
   plan: ftrl.CorrelatedGaussian,
   points: lattice.Lattice,
-  state: collections.OrderedDict,
-  size: int,
+  round_number: tf.Tensor,
+  kept: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the noise of a round, int64 [size], and what to keep of it."""
+  """Returns the noise of a round, int64 [size], and what to keep of it, masked."""
   # A round that was not planned has no seed, and fails.
-  seed = tf.gather(tf.constant(plan.round_seeds()), state['round'])
+  seed = tf.gather(tf.constant(plan.round_seeds()), round_number)
   seeds = tf.random.experimental.stateless_split(seed, plan.strategy.num_vectors + 1)
   law = plan.draw_law(points)
-  return correlated_draws.next_noise(
+  noise, kept = correlated_draws.next_noise(
     plan.strategy,
-    state['round'],
-    state['kept'],
-    lambda number: lattice_noise.draw(law, seeds[number], size),
+    round_number,
+    _masked(plan, round_number, kept),
+    lambda number: lattice_noise.draw(law, seeds[number], kept.shape[1]),
     plan.denominator(points),
   )
+  return noise, _masked(plan, round_number + 1, kept)
+
+
+def _masked(
+  plan: ftrl.CorrelatedGaussian, round_number: tf.Tensor, kept: tf.Tensor
+) -> tf.Tensor:
+  """Hides, or shows again, what is kept before a round: by random bits, and xor."""
+  seed = tf.gather(tf.constant(plan.mask_seeds()), round_number)
+  mask = tf.random.stateless_uniform(
+    kept.shape, seed, minval=None, maxval=None, dtype=tf.int64
+  )
+  return tf.bitwise.bitwise_xor(kept, mask)
 
 
 def mean(

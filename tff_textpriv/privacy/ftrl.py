@@ -159,6 +159,15 @@ class CorrelatedGaussian(central.CentralGaussian):
     )
     return law
 
+  def mask_seeds(self) -> np.ndarray:
+    """Returns what hides the noise that is kept before each round, int64 [rounds + 1, 2].
+
+    A state is what everybody may see, and so must not tell the noise of earlier rounds.
+    """
+    return np.stack(
+      [self.stream.words('mask', number) for number in range(self.rounds + 1)]
+    )
+
   def independent(self, noise: Sequence[np.ndarray]) -> list[np.ndarray]:
     """See the base class: w = M z is made independent by the root of M M^T."""
     noising = self.strategy.noising()[: len(noise)]
