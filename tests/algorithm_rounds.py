@@ -8,7 +8,10 @@ import tensorflow_federated as tff
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import device_state, stacked_batches
-from tff_textpriv.privacy.central_settings import CentralPrivacySettings
+from tff_textpriv.privacy.central_settings import (
+  CentralPrivacySettings,
+  NoisySumSettings,
+)
 from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime import device_store
 from tff_textpriv.training import cohort_data
@@ -19,10 +22,14 @@ def mechanism(algorithm, model, cohort=5, **flags):
   privacy = algorithm.privacy
   if issubclass(privacy, CentralPrivacySettings):
     # Those derived from it only start from other numbers.
-    privacy, flags = CentralPrivacySettings, {'noise_multiplier': 1.0} | flags
+    privacy = CentralPrivacySettings
+  if issubclass(privacy, NoisySumSettings):
+    flags = {'noise_multiplier': 1.0} | flags
   sizes = [np.size(weight) for weight in model.initial_weights[0]]
-  return privacy(**flags).mechanism(
-    Deployment('fixed', cohort, cohort, rounds=3, num_coordinates=sum(sizes))
+  settings = privacy(**flags)
+  sampling = settings.cohort_sampling or 'fixed'
+  return settings.mechanism(
+    Deployment(sampling, cohort, cohort, rounds=3, num_coordinates=sum(sizes))
   )
 
 

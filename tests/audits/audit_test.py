@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tff_textpriv import flags, randomness, results
-from tff_textpriv.aggregators import clipping, lattice_noise
+from tff_textpriv.aggregators import clipping, correlated_draws, lattice_noise
 from tff_textpriv.audits import canary_sampler
 from tff_textpriv.privacy import central, count_mean_sketch, randomized_response
 from tff_textpriv.runtime import cohorts
@@ -92,6 +92,39 @@ def test_a_run_without_clipping_exceeds_its_claim(tmp_path, monkeypatch, capsys)
   assert found['rounds']['verdict'] == 'EXCEEDED'
   assert found['rounds']['epsilon_lower_bound'] > 3
   assert 'MORE THAN THE 2 THAT IS CLAIMED' in capsys.readouterr().out
+
+
+_CORRELATED = (
+  *_CLASSIFIER, '--algo=dp_ftrl', '--client_optimizer=sgd', '--delta=1e-5',
+  '--clients_per_round=3', '--total_rounds=6', '--target_epsilon=8', '--canaries=400',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize('noise', ['blt', 'banded', 'tree'])
+def test_correlated_noise_is_what_is_accounted_for(tmp_path, noise):
+  code, found = _audit(tmp_path, *_CORRELATED, f'--ftrl_noise={noise}')
+  assert code == 0
+  finding = found['rounds']
+  assert finding['claimed_epsilon'] == pytest.approx(8, abs=0.01)
+  assert 0.1 < finding['epsilon_lower_bound'] < 8
+  # Every third round of six is a canary's turn. Five standard errors: scores of a canary
+  # have a deviation of 2.7.
+  error = 5 * 2.7 / np.sqrt(200)
+  assert finding['score_heads']['mean'] == pytest.approx(2, abs=error)
+  assert finding['score_tails']['mean'] == pytest.approx(0, abs=error)
+  assert set(_noise_verdicts(tmp_path).values()) == {'sound'}
+
+
+def test_rounds_that_forget_what_they_share_are_caught(tmp_path, monkeypatch):
+  # Independent noise hides less of a user's sums than what is accounted for.
+  monkeypatch.setattr(
+    correlated_draws,
+    'next_noise',
+    lambda strategy, number, kept, draw, finer: (draw(0) // finer, kept),
+  )
+  code, _ = _audit(tmp_path, *_CORRELATED)
+  assert code == 1
+  assert _noise_verdicts(tmp_path)['shared'] == 'FAILED'
 
 
 def test_mistakes_are_sentences(tmp_path):

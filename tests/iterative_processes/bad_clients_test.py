@@ -24,7 +24,7 @@ from tff_textpriv.iterative_processes import (
 )
 from tff_textpriv.models import classifiers
 from tff_textpriv.privacy import count_mean_sketch
-from tff_textpriv.privacy.central_settings import CentralPrivacySettings
+from tff_textpriv.privacy.central_settings import NoisySumSettings
 
 _ROWS, _WIDTH = 6, 4
 _GOOD, _NAN, _INFINITE, _HUGE, _EMPTY = range(5)
@@ -92,7 +92,7 @@ def _start(name, folder, **settings):
   """Returns the rounds of an algorithm, without noise where that can be."""
   algorithm = registry.ALGORITHMS[name]
   flags = {}
-  if issubclass(algorithm.privacy, CentralPrivacySettings):
+  if issubclass(algorithm.privacy, NoisySumSettings):
     flags = {'noise_multiplier': 0.0}
   model = _model()
   return algorithm_rounds.Rounds(

@@ -35,6 +35,7 @@ _ATTENTION = 2 * _WHOLE + 4 * 7
 _SENT = {
   'central': {},
   'dp_fed_avg': _DP_MEAN,
+  'dp_ftrl': _DP_MEAN,
   'fed_att': _METRICS | {'update': _ATTENTION},
   'fed_avg': _MEAN | {'update': _WHOLE},
   'fed_prox': _MEAN | {'update': _WHOLE},

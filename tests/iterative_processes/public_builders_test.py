@@ -18,6 +18,7 @@ from tff_textpriv.aggregators import count_mean_sketch as sketch_aggregator
 from tff_textpriv.iterative_processes import (
   contract,
   dp_fed_avg,
+  dp_ftrl,
   fed_att,
   fed_avg,
   fed_prox,
@@ -28,8 +29,10 @@ from tff_textpriv.iterative_processes import (
   scaffold,
   subword_resample,
 )
+from tff_textpriv.privacy import ftrl_settings
 from tff_textpriv.privacy.count_mean_sketch import SketchParameters
 from tff_textpriv.privacy.local_gaussian import LocalGaussian
+from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.privacy.randomized_bits import RandomizedBits
 from tff_textpriv.runtime import device_store
 
@@ -203,6 +206,22 @@ def test_private_averaging_is_tff_s_but_for_the_noise(model, unweighted, module)
     )
     > 1e-3
   )
+
+
+def test_dp_ftrl_is_tff_s_mean_of_clipped_updates_but_for_the_noise(model, unweighted):
+  def train(clip, noise_multiplier):
+    settings = dp_ftrl.DpFtrlSettings(**_LOCAL)
+    private = ftrl_settings.FtrlPrivacySettings(
+      clip=clip, noise_multiplier=noise_multiplier
+    )
+    mechanism = private.mechanism(Deployment('separated', 3, 3, rounds=2))
+    process = dp_ftrl.build_dp_ftrl(model, settings, mechanism)
+    return _after_a_round(process, _clients())
+
+  assert _distance(train(np.inf, 0.0), unweighted) < 1e-5
+  moves = _moves(model, train(0.01, 0.0))
+  assert np.sqrt(sum(np.square(move).sum() for move in moves)) <= 0.01 * (1 + 1e-5)
+  assert _distance(train(0.01, 1.0), train(0.01, 0.0)) > 1e-3
 
 
 def test_rr_ldp_moves_by_signs(tff_runtime, model):

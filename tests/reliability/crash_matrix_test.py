@@ -57,6 +57,7 @@ _RUNS = {
   'dp_fed_avg with a secret': _settings(
     'stackoverflow', 'dp_fed_avg', '--noise_multiplier=1', '--noise_source=system', *_TEXT
   ),
+  'dp_ftrl': _settings('stackoverflow', 'dp_ftrl', '--noise_multiplier=1', *_TEXT),
   'fed_att': _settings('imdb', 'fed_att', *_REVIEWS),
   'fed_avg': _settings('imdb', 'fed_avg', *_REVIEWS),
   'fed_prox': _settings('imdb', 'fed_prox', *_REVIEWS),

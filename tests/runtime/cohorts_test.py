@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,64 @@ def test_a_cohort_is_a_function_of_seed_and_round(sampling):
 def test_a_cohort_larger_than_the_population_is_refused():
   with pytest.raises(cohorts.CohortError, match='--clients_per_round=51.*only 50'):
     cohorts.CohortSampler(_USERS, 51, 'fixed', randomness.Stream.of_seed(0))
+
+
+def _gaps_and_counts(sampler, rounds: int) -> tuple[int, int]:
+  """Returns the least gap between a user's rounds, and the most rounds of a user."""
+  rounds_of = {user: [] for user in sampler.client_ids}
+  for number in range(1, rounds + 1):
+    for user in sampler.cohort(number):
+      rounds_of[user].append(number)
+  gaps = [b - a for own in rounds_of.values() for a, b in itertools.pairwise(own)]
+  return min(gaps), max(map(len, rounds_of.values()))
+
+
+def _separated(users, cohort_size, seed=0):
+  stream = randomness.Stream.of_seed(seed)
+  return cohorts.CohortSampler(users, cohort_size, 'separated', stream)
+
+
+@pytest.mark.parametrize('cohort_size', [1, 7, 10, 12, 13, 24, 26, 49, 50])
+def test_separated_users_come_back_no_sooner_and_no_more_often(cohort_size):
+  sampler = _separated(_USERS, cohort_size)
+  separation = 50 // cohort_size
+  assert sampler.separation == separation
+  least, most = _gaps_and_counts(sampler, 200)
+  assert least >= separation
+  assert most <= -(-200 // separation)
+  # Those who are drawn by chance do come back sooner.
+  fixed = cohorts.CohortSampler(
+    _USERS, cohort_size, 'fixed', randomness.Stream.of_seed(0)
+  )
+  assert fixed.separation == 1
+  assert separation == 1 or _gaps_and_counts(fixed, 200)[0] < separation
+
+
+def test_separated_cohorts_have_the_planned_size_on_average():
+  users = [f'user_{i}' for i in range(2000)]
+  sampler = _separated(users, 30)
+  sizes = [len(sampler.cohort(number)) for number in range(1, 401)]
+  # All phases have had their turn 6 times, of 400 * 30 / 2000; the size varies with how
+  # many users have a phase, like that of a Poisson cohort.
+  assert sum(sizes) == 400 * 30
+  assert np.std(sizes) < 5 * np.sqrt(30)
+
+
+def test_a_users_turn_does_not_depend_on_who_else_is_there():
+  users = [f'user_{i}' for i in range(50)]
+  others = [*users[:20], 'somebody else', *users[21:]]
+  one, other = _separated(users, 7), _separated(others, 7)
+  for number in range(1, 30):
+    here = set(one.cohort(number)) - {'user_20'}
+    assert here == set(other.cohort(number)) - {'somebody else'}
+
+
+def test_a_device_can_tell_its_own_turn():
+  sampler = _separated(_USERS, 7)
+  phase = int(sampler.stream.shares('turn', ['user_3'])[0] * 50)
+  turns = [
+    number
+    for number in range(1, 100)
+    if cohorts.is_turn(np.array([phase]), number, 50, 7).all()
+  ]
+  assert turns == [n for n in range(1, 100) if 'user_3' in sampler.cohort(n)]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tff_textpriv.privacy.errors import PrivacyError
-from tff_textpriv.settings import IncompatibleSettingsError
+from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 from tff_textpriv.tools import plan
 
 SMALL = {'population': 10_000, 'delta': 1e-5}
@@ -39,6 +39,30 @@ def test_fixed_cohorts_are_solved_by_rdp_alone_and_cost_more(capsys):
   assert set(fixed) == {'rdp'}
   poisson = answer(capsys, **given)['solutions']
   assert fixed['rdp']['epsilon'] > poisson['rdp']['epsilon']
+
+
+def test_users_who_take_turns_are_planned_without_amplification(capsys):
+  given = {'noise_multiplier': 4.0, 'cohort': 100, 'rounds': 250}
+  known = answer(capsys, algo='dp_ftrl', **given)
+  assert known['sampling'] == 'separated'
+  chance = answer(capsys, **given)['solutions']
+  rdp = known['solutions']['rdp']
+  assert rdp['epsilon'] > 2 * chance['rdp']['epsilon']
+  for unknown in ('noise_multiplier', 'cohort', 'rounds'):
+    kept = {name: value for name, value in rdp.items() if name != unknown}
+    solved = answer(capsys, algo='dp_ftrl', **kept)['solutions']['rdp']
+    # Buffers are optimized for the rounds, so that a few more may cost as much.
+    assert solved[unknown] == pytest.approx(rdp[unknown], rel=0.02)
+    assert solved['epsilon'] <= rdp['epsilon'] * (1 + 1e-6)
+
+
+def test_what_cannot_be_drawn_or_solved_is_refused_for_turns():
+  few = {'noise_multiplier': 0.01, 'epsilon': 0.1}
+  with pytest.raises(PrivacyError, match='not even one fits'):
+    plan.main(plan.PlanSettings(**SMALL, **few, cohort=100, algo='dp_ftrl'))
+  known = {'noise_multiplier': 4.0, 'cohort': 100, 'rounds': 30}
+  with pytest.raises(SettingsError, match='no picture of dp_ftrl'):
+    plan.main(plan.PlanSettings(**SMALL, **known, algo='dp_ftrl', plot='a.png'))
 
 
 def test_the_table_marks_the_solution_and_names_the_missing_accountant(capsys):

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from tff_textpriv import settings
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.tasks import base, stackoverflow
 from tff_textpriv.training import phases
 
@@ -101,3 +102,21 @@ def test_resampling_leaves_the_privacy_figure_as_it_is():
   )
   for mechanism in _mechanisms('--algo=subword_resample', '--resample_rounds=3,6'):
     assert dataclasses.replace(mechanism, stream=plain.stream) == plain
+
+
+def test_users_of_dp_ftrl_come_in_their_turns_and_others_may():
+  (phase,) = _phases('--algo=dp_ftrl', '--noise_multiplier=1')
+  assert (phase.sampler.sampling, phase.sampler.separation) == ('separated', 8)
+  (mechanism,) = _mechanisms('--algo=dp_ftrl', '--noise_multiplier=1')
+  assert (mechanism.separation, mechanism.participations) == (8, 2)
+  mechanism.check_sampling(phase.sampler.sampling, phase.sampler.separation)
+  (plain,) = _phases('--algo=fed_avg', '--cohort_sampling=separated')
+  assert plain.sampler.cohort(3) == phase.sampler.cohort(3)
+
+
+def test_turns_and_chance_are_not_taken_for_each_other():
+  with pytest.raises(settings.SettingsError, match='separated'):
+    _chosen('--algo=dp_ftrl', '--noise_multiplier=1', '--cohort_sampling=poisson')
+  given = ('--algo=dp_fed_avg', '--noise_multiplier=1', '--cohort_sampling=separated')
+  with pytest.raises(PrivacyError, match="'separated' has no accounting"):
+    _mechanisms(*given)

@@ -1,8 +1,9 @@
 """TFF aggregation factories: each is usable in TFF's own builders.
 
-`DpMeanFactory`, `BitMeanFactory`, `UnweightedBitMeanFactory`, `AttentiveFactory` and
-`CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is TFF's weighted mean
-of the clients whose updates are sound. `of_mechanism` finds the one of a mechanism.
+`DpMeanFactory`, `FtrlMeanFactory`, `BitMeanFactory`, `UnweightedBitMeanFactory`,
+`AttentiveFactory` and `CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
+TFF's weighted mean of the clients whose updates are sound. `of_mechanism` finds the one of
+a mechanism.
 """
 
 from tff_textpriv.aggregators.attentive import AttentiveFactory
@@ -12,6 +13,7 @@ from tff_textpriv.aggregators.bit_randomized_response import (
 )
 from tff_textpriv.aggregators.count_mean_sketch import CountMeanSketchFactory
 from tff_textpriv.aggregators.dp_mean import DpMeanFactory
+from tff_textpriv.aggregators.ftrl_mean import FtrlMeanFactory
 from tff_textpriv.aggregators.sound_updates import SoundMeanFactory
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
   'BitMeanFactory',
   'CountMeanSketchFactory',
   'DpMeanFactory',
+  'FtrlMeanFactory',
   'SoundMeanFactory',
   'UnweightedBitMeanFactory',
 ]

@@ -62,7 +62,7 @@ class DpMeanFactory(tff.aggregators.UnweightedAggregationFactory):
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
     plan = self._mechanism
-    points = _lattice(plan, value_type)
+    points = fitting_lattice(plan, value_type)
 
     @tff.tensorflow.computation
     def initial_state():
@@ -170,13 +170,18 @@ class _NoNoise:
     return tf.cast(total, tf.float32) / 2
 
 
-def _lattice(
+def num_coordinates(value_type: tff.Type) -> int:
+  """Returns how many numbers an update of a type has."""
+  return sum(math.prod(leaf.shape) for leaf in tff.structure.flatten(value_type))
+
+
+def fitting_lattice(
   plan: central.CentralGaussian, value_type: tff.Type
 ) -> lattice.Lattice | None:
   """Returns the whole numbers that stand for updates; none where there is no noise."""
   if not tff.types.is_structure_of_floats(value_type):
     raise TypeError(f'Only floating-point updates are clipped: {value_type}.')
-  size = sum(math.prod(leaf.shape) for leaf in tff.structure.flatten(value_type))
+  size = num_coordinates(value_type)
   if size > plan.num_coordinates:
     raise errors.PrivacyError(
       f'the plan is about {plan.num_coordinates:,} coordinates, and the update has '
@@ -185,14 +190,19 @@ def _lattice(
   return None if plan.noise_multiplier == 0 else plan.points(size)
 
 
-def mean(
-  mechanism: central.CentralGaussian, *, by_examples: bool
-) -> tff.aggregators.WeightedAggregationFactory:
-  """Makes the mean of a mechanism; see `of_mechanism`."""
+def check_weights(by_examples: bool) -> None:
+  """Refuses a mean that a user can move by any amount."""
   if by_examples:
     raise errors.PrivacyError(
       'a mean weighted by examples has no bounded sensitivity to one user'
     )
+
+
+def mean(
+  mechanism: central.CentralGaussian, *, by_examples: bool
+) -> tff.aggregators.WeightedAggregationFactory:
+  """Makes the mean of a mechanism; see `of_mechanism`."""
+  check_weights(by_examples)
   return tff.aggregators.as_weighted_aggregator(DpMeanFactory(mechanism))
 
 

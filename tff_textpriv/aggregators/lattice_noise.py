@@ -53,8 +53,6 @@ def noisy(
 ) -> Any:
   """Adds noise to whole numbers, and reads them as real ones.
 
-  What is done after the noise is added is nobody's business any more.
-
   Args:
     total: A structure of tensors of whole numbers, of known shapes.
     law: The law of the noise on each number.
@@ -64,13 +62,33 @@ def noisy(
   Returns:
     float32 tensors in the same structure.
   """
+  return summed(total, draw(law, seed, size(total)), unit)
+
+
+def size(total: Any) -> int:
+  """Returns how many numbers a structure of tensors has."""
+  return sum(math.prod(leaf.shape) for leaf in tf.nest.flatten(total))
+
+
+def summed(total: Any, noise: tf.Tensor, unit: tf.Tensor) -> Any:
+  """Adds whole numbers to whole numbers, and reads the sums as real ones.
+
+  What is done after the noise is added is nobody's business any more.
+
+  Args:
+    total: A structure of tensors of whole numbers, of known shapes.
+    noise: What is added, int64 [size(total)].
+    unit: What 1 stands for.
+
+  Returns:
+    float32 tensors in the same structure.
+  """
   leaves = tf.nest.flatten(total)
-  sizes = [math.prod(leaf.shape) for leaf in leaves]
-  noise = tf.split(draw(law, seed, sum(sizes)), sizes)
+  parts = tf.split(noise, [math.prod(leaf.shape) for leaf in leaves])
   unit = tf.cast(unit, tf.float64)
   sums = [
     tf.cast(leaf, tf.int64) + tf.reshape(own, leaf.shape)
-    for leaf, own in zip(leaves, noise, strict=True)
+    for leaf, own in zip(leaves, parts, strict=True)
   ]
   return tf.nest.pack_sequence_as(
     total, [tf.cast(tf.cast(leaf, tf.float64) * unit, tf.float32) for leaf in sums]

@@ -157,11 +157,13 @@ def _mechanism(
 ) -> mechanism.Mechanism:
   """Makes the mechanism of a run on so many clients as the task says."""
   num_clients = chosen.task_settings.num_clients or _DEFAULT_CLIENTS
+  cohort = chosen.run.clients_per_round or num_clients
   return chosen.privacy_settings.mechanism(
     mechanism.Deployment(
-      sampling=chosen.run.cohort_sampling,
+      sampling=chosen.cohort_sampling,
       population=num_clients,
-      cohort=chosen.run.clients_per_round or num_clients,
+      cohort=cohort,
+      separation=max(1, num_clients // cohort),
       rounds=chosen.run.total_rounds,
       stream=chosen.stream,
       num_coordinates=num_coordinates,

@@ -62,7 +62,7 @@ class TrainingAudit:
     self._knows_cohorts = knows_cohorts
     # That of each round, in units of what is accounted for.
     self._noise: list[np.ndarray] = []
-    self._replaces = chosen.run.cohort_sampling == 'fixed'
+    self._replaces = chosen.cohort_sampling == 'fixed'
     self._has_halves = any(
       leg.users == algorithm.FIRST_HALF
       for leg in chosen.algorithm_settings.legs(chosen.run.total_rounds)
@@ -218,7 +218,7 @@ class _AuditedPhase:
       released = canaries_lib.released_update(state, output.state)
       noise.append(released * np.float32(self._denominator / (clip * multiplier)))
       state = output.state
-    return noise
+    return self._program.mechanism.independent(noise)
 
   def _client_data(self, users: Sequence[str], round_number: int) -> '_Cohort':
     """Returns the batches of a round's users, and after them those of canaries."""

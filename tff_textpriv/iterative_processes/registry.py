@@ -10,6 +10,7 @@ from tff_textpriv.iterative_processes.algorithm import Algorithm
 _MODULES = (
   'central',
   'dp_fed_avg',
+  'dp_ftrl',
   'fed_att',
   'fed_avg',
   'fed_prox',

@@ -9,6 +9,8 @@ so that the claim and the code cannot drift apart.
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.central_settings import CentralPrivacySettings
 from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.ftrl import CorrelatedGaussian
+from tff_textpriv.privacy.ftrl_settings import FtrlPrivacySettings
 from tff_textpriv.privacy.ledger import Ledger
 from tff_textpriv.privacy.local_gaussian import LocalGaussian, LocalGaussianSettings
 from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
@@ -19,7 +21,9 @@ from tff_textpriv.privacy.randomized_bits import LocalPrivacySettings, Randomize
 __all__ = [
   'CentralGaussian',
   'CentralPrivacySettings',
+  'CorrelatedGaussian',
   'Deployment',
+  'FtrlPrivacySettings',
   'Ledger',
   'LocalGaussian',
   'LocalGaussianSettings',

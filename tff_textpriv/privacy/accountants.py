@@ -12,7 +12,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting import pld, rdp
 
-from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.costs import GaussianCost
 from tff_textpriv.privacy.errors import PrivacyError
 
 ACCOUNTANTS = ('rdp', 'pld')
@@ -68,14 +68,13 @@ def epsilon(
 
 
 def epsilon_of_rounds(
-  mechanism: SampledGaussian, rounds: int, delta: float, accountant: str
+  mechanism: GaussianCost, rounds: int, delta: float, accountant: str
 ) -> float:
   """Returns the epsilon of `rounds` rounds of `mechanism` at `delta`."""
   left = delta - rounds * mechanism.own_delta
   if left <= 0:
     return math.inf
-  event = dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
-  composed = epsilon(event, left, mechanism.relation, accountant)
+  composed = epsilon(mechanism.composed(rounds), left, mechanism.relation, accountant)
   return composed + rounds * mechanism.own_epsilon
 
 

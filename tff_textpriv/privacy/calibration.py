@@ -10,7 +10,7 @@ import dp_accounting
 from dp_accounting import mechanism_calibration
 
 from tff_textpriv.privacy import accountants
-from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.costs import GaussianCost, SampledGaussian
 from tff_textpriv.privacy.errors import PrivacyError
 
 _NOISE_TOLERANCE = 1e-6
@@ -26,14 +26,14 @@ class Budget:
   delta: float
   accountant: str
 
-  def exceeded_by(self, mechanism: SampledGaussian, rounds: int) -> bool:
+  def exceeded_by(self, mechanism: GaussianCost, rounds: int) -> bool:
     """Tells whether `rounds` rounds of `mechanism` cost more than the budget."""
     spent = accountants.epsilon_of_rounds(
       mechanism, rounds, self.delta, self.accountant
     )
     return spent > self.epsilon
 
-  def left_by(self, mechanism: SampledGaussian, rounds: int) -> 'Budget':
+  def left_by(self, mechanism: GaussianCost, rounds: int) -> 'Budget':
     """Returns what rounds leave for an accountant, who knows nothing of their draws.
 
     Raises:
@@ -61,11 +61,11 @@ class Budget:
 
 
 @functools.lru_cache(maxsize=64)
-def noise_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) -> float:
+def noise_for_budget(mechanism: GaussianCost, rounds: int, budget: Budget) -> float:
   """Returns the smallest noise multiplier with which `rounds` rounds fit.
 
   Args:
-    mechanism: Sampling and sizes; its own noise multiplier is not read.
+    mechanism: What a round is; its own noise multiplier is not read.
     rounds: Number of rounds to plan for.
     budget: What all rounds together may cost.
 
@@ -79,29 +79,28 @@ def noise_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) ->
   if mechanism.num_draws:
     budget = budget.left_by(mechanism, rounds)
 
-  def with_noise(noise: float) -> SampledGaussian:
-    return dataclasses.replace(mechanism, noise_multiplier=noise, num_draws=0)
-
   if budget.accountant == 'pld':  # Its answer is a little below that of RDP.
     low = high = noise_for_budget(mechanism, rounds, budget.by_rdp())
     step = 1.15
   else:
     low = high = 1.0
     step = 2.0
-  while budget.exceeded_by(with_noise(high), rounds):
+  while budget.exceeded_by(mechanism.with_noise(high), rounds):
     low, high = high, high * step
     if high > _NOISE_LIMITS[1]:
       raise PrivacyError(
         f'no noise multiplier up to {_NOISE_LIMITS[1]:g} gives {budget}'
       )
-  while not budget.exceeded_by(with_noise(low), rounds):
+  while not budget.exceeded_by(mechanism.with_noise(low), rounds):
     low, high = low / step, low
     if low < _NOISE_LIMITS[0]:
       raise PrivacyError(
         f'{budget} promises nothing: a noise multiplier of {_NOISE_LIMITS[0]:g} '
         'is enough for it'
       )
-  return _calibrate(lambda noise: (with_noise(noise), rounds), budget, low, high, False)
+  return _calibrate(
+    lambda noise: (mechanism.with_noise(noise), rounds), budget, low, high, False
+  )
 
 
 def cohort_for_budget(mechanism: SampledGaussian, rounds: int, budget: Budget) -> int:
@@ -200,7 +199,7 @@ class _EpsilonAccountant:
 
 
 def _calibrate(
-  at: Callable[[Any], tuple[SampledGaussian, int]],
+  at: Callable[[Any], tuple[GaussianCost, int]],
   budget: Budget,
   low: float,
   high: float,
@@ -210,7 +209,7 @@ def _calibrate(
 
   def event(parameter: Any) -> dp_accounting.DpEvent:
     mechanism, rounds = at(parameter)
-    return dp_accounting.SelfComposedDpEvent(mechanism.event(), rounds)
+    return mechanism.composed(rounds)
 
   relation = at(round(low) if discrete else low)[0].relation
   try:

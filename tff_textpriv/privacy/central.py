@@ -125,7 +125,7 @@ class CentralGaussian(mechanism.Mechanism):
       group=group,
     )
 
-  def check_sampling(self, sampling: str) -> None:
+  def check_sampling(self, sampling: str, separation: int = 1) -> None:
     """Refuses cohorts that are not drawn as they are accounted."""
     if sampling != self.sampling:
       raise PrivacyError(
@@ -189,6 +189,11 @@ class CentralGaussian(mechanism.Mechanism):
       else rounded_gaussian.SMALLEST_UNCLAIMED,
     )
 
+  @property
+  def largest_shift(self) -> float:
+    """How far a user can move a noisy number, in standard deviations of its noise."""
+    return 2 / self.update_noise_multiplier
+
   def noise_law(self, stddev: float, noise_multiplier: float) -> RoundedGaussian:
     """Returns the law of the noise on sums of whole numbers.
 
@@ -230,7 +235,7 @@ class CentralGaussian(mechanism.Mechanism):
       return 'no noise is added (noise multiplier 0)'
     if not self.claim:
       return mechanism.NOT_CLAIMED
-    if 2 / self.update_noise_multiplier > rounded_gaussian.LONGEST_SHIFT:
+    if self.largest_shift > rounded_gaussian.LONGEST_SHIFT:
       return f'noise multiplier {self.noise_multiplier:g} hides nobody'
     return None
 

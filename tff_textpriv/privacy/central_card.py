@@ -31,7 +31,7 @@ def describe(plan: 'CentralGaussian', ledger: 'Ledger') -> dict[str, Any]:
     'simulated_population': plan.simulated_population,
     'simulated_cohort': plan.simulated_cohort,
     'noise_scale': plan.scale,
-    'rounds_done': _rounds_done(plan, ledger),
+    'rounds_done': rounds_done(plan, ledger),
     'rounds_planned': plan.rounds,
     'budget_epsilon': plan.budget_epsilon,
     'noise_source': plan.noise_source,
@@ -45,10 +45,10 @@ def blocks(plan: 'CentralGaussian', ledger: 'Ledger') -> list[card_blocks.Block]
       f'Unit of privacy: one **{plan.unit}**. Two data sets are neighbours if they '
       f'differ by {_RELATIONS[plan.cost.relation.name].format(unit=plan.unit)}.'
     ),
-    card_blocks.paragraph(_mechanism(plan), title='Mechanism'),
+    card_blocks.paragraph(mechanism(plan), title='Mechanism'),
     card_blocks.table(('setting', 'value'), _settings(plan, ledger)),
     card_blocks.paragraph(_sampling(plan)),
-    card_blocks.paragraph(_sizes(plan)),
+    card_blocks.paragraph(sizes(plan)),
     card_blocks.noise_source(plan.noise_source),
   ]
 
@@ -65,7 +65,8 @@ def _rho(plan: 'CentralGaussian', ledger: 'Ledger') -> float | None:
   return max(rounds, default=0) * plan.cost.rho
 
 
-def _rounds_done(plan: 'CentralGaussian', ledger: 'Ledger') -> int:
+def rounds_done(plan: 'CentralGaussian', ledger: 'Ledger') -> int:
+  """Returns how many rounds of the plan the ledger was charged."""
   return sum(entry.count for entry in ledger.entries if entry.cost == plan.cost)
 
 
@@ -84,8 +85,13 @@ def _settings(plan: 'CentralGaussian', ledger: 'Ledger') -> list[tuple[str, str]
   rho = _rho(plan, ledger)
   if rho is not None:
     rows.append(('rho-zCDP of a user’s rounds, sampling aside', f'{rho:.4g}'))
-  rows += [
-    ('rounds done', f'{_rounds_done(plan, ledger):,}'),
+  return rows + size_rows(plan, ledger)
+
+
+def size_rows(plan: 'CentralGaussian', ledger: 'Ledger') -> list[tuple[str, str]]:
+  """Returns the lines of the table that all plans have: rounds, users, budget."""
+  rows = [
+    ('rounds done', f'{rounds_done(plan, ledger):,}'),
     ('rounds planned', f'{plan.rounds:,}'),
     ('accounted users', f'{plan.population:,}'),
     ('accounted users per round', f'{plan.cohort:,}'),
@@ -97,7 +103,7 @@ def _settings(plan: 'CentralGaussian', ledger: 'Ledger') -> list[tuple[str, str]
   return rows
 
 
-def _mechanism(plan: 'CentralGaussian') -> str:
+def mechanism(plan: 'CentralGaussian') -> str:
   """Says what is done to updates and to their sum."""
   if not math.isfinite(plan.clip):
     return 'The sum of the updates of a cohort, neither clipped nor noised.'
@@ -131,7 +137,7 @@ def _sampling(plan: 'CentralGaussian') -> str:
   )
 
 
-def _sizes(plan: 'CentralGaussian') -> str:
+def sizes(plan: 'CentralGaussian') -> str:
   """Says whose sizes the figure is of."""
   if not plan.is_scaled:
     return 'Sizes. The accounted sizes are those of the run itself.'

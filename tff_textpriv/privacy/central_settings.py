@@ -15,20 +15,18 @@ from tff_textpriv.privacy.adaptive_clipping import (
   AdaptiveClipping,
 )
 from tff_textpriv.privacy.central import CentralGaussian
-from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.costs import GaussianCost, SampledGaussian
 from tff_textpriv.settings import SettingsError, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
-  """Flags of central user-level differential privacy."""
-
-  promise = 'differential privacy for users; the server is trusted to add the noise'
+class NoisySumSettings(claim_settings.GaussianClaimSettings):
+  """Flags of a trusted server that adds noise to sums of clipped updates."""
 
   clip: float = setting(
     0.5,
-    "L2 norm to which a user's update is clipped; where --adaptive_clipping "
-    'starts. `inf` turns clipping off, which only a run without noise may do.',
+    "L2 norm to which a user's update is clipped. `inf` turns clipping off, which only a "
+    'run without noise may do.',
     above=0,
   )
   noise_multiplier: float | None = setting(
@@ -56,6 +54,63 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
     '--clients_per_round, noise is scaled by simulated over accounted cohort.',
     low=1,
   )
+  client_weighting: str = setting(
+    'uniform',
+    'Weights of the mean over users. Differential privacy needs `uniform`.',
+    choices=('uniform', 'examples'),
+  )
+
+  def accounted_sizes(self, deployment: mechanism.Deployment) -> tuple[int, int]:
+    """Returns population and cohort of the deployment that is accounted for.
+
+    Raises:
+      SettingsError: They, or flags on which the noise rests, cannot be.
+    """
+    if deployment.rounds < 1:
+      raise SettingsError('total_rounds', deployment.rounds, 'must be at least one')
+    population = deployment.population
+    if self.accounted_population is not None:
+      population = self.accounted_population // deployment.parts
+    cohort = self.accounted_cohort or deployment.cohort
+    _check_sizes(population, cohort, deployment)
+    _check_noise(self)
+    return population, cohort
+
+  def settled_noise(
+    self,
+    cost: GaussianCost,
+    deployment: mechanism.Deployment,
+    delta: float,
+    accountant: str,
+  ) -> float:
+    """Returns the noise multiplier, the least that keeps within `--target_epsilon`.
+
+    Args:
+      cost: What a round is; its own noise multiplier is not read.
+      deployment: What it is for.
+      delta: Delta of the guarantee.
+      accountant: Who keeps it.
+    """
+    target = _rounds_epsilon(self, deployment)
+    if self.noise_multiplier is not None:
+      return self.noise_multiplier
+    assert target is not None  # By _check_noise.
+    budget = calibration.Budget(target, delta, accountant)
+    return calibration.noise_for_budget(cost, deployment.rounds, budget)
+
+
+@dataclasses.dataclass(frozen=True)
+class CentralPrivacySettings(NoisySumSettings):
+  """Flags of central user-level differential privacy."""
+
+  promise = 'differential privacy for users; the server is trusted to add the noise'
+
+  clip: float = setting(
+    0.5,
+    "L2 norm to which a user's update is clipped; where --adaptive_clipping "
+    'starts. `inf` turns clipping off, which only a run without noise may do.',
+    above=0,
+  )
   adaptive_clipping: bool = setting(
     False, "Let the clip norm follow a quantile of the updates' norms, privately."
   )
@@ -68,11 +123,6 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
     above=0,
     below=math.inf,
   )
-  client_weighting: str = setting(
-    'uniform',
-    'Weights of the mean over users. Differential privacy needs `uniform`.',
-    choices=('uniform', 'examples'),
-  )
 
   @classmethod
   def solve(cls, question: planning.Question) -> list[planning.Solution]:
@@ -84,14 +134,7 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
 
     See the base class.
     """
-    if deployment.rounds < 1:
-      raise SettingsError('total_rounds', deployment.rounds, 'must be at least one')
-    population = deployment.population
-    if self.accounted_population is not None:
-      population = self.accounted_population // deployment.parts
-    cohort = self.accounted_cohort or deployment.cohort
-    _check_sizes(population, cohort, deployment)
-    _check_noise(self)
+    population, cohort = self.accounted_sizes(deployment)
     num_coordinates = deployment.num_coordinates or mechanism.MANY_COORDINATES
     cost = SampledGaussian(
       deployment.sampling,
@@ -103,12 +146,6 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
     accountant = self.settled_accountant(deployment.sampling)
     _check_accountant(accountant, cost)
     delta = self.settled_delta(population)
-    target = _rounds_epsilon(self, deployment)
-    noise_multiplier = self.noise_multiplier
-    if noise_multiplier is None:
-      assert target is not None  # By _check_noise.
-      budget = calibration.Budget(target, delta, accountant)
-      noise_multiplier = calibration.noise_for_budget(cost, deployment.rounds, budget)
     return CentralGaussian(
       sampling=deployment.sampling,
       population=population,
@@ -117,7 +154,7 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
       simulated_cohort=deployment.cohort,
       rounds=deployment.rounds,
       clip=self.clip,
-      noise_multiplier=noise_multiplier,
+      noise_multiplier=self.settled_noise(cost, deployment, delta, accountant),
       delta=delta,
       accountant=accountant,
       adaptive=_adaptive_clipping(self, cohort),
@@ -131,7 +168,7 @@ class CentralPrivacySettings(claim_settings.GaussianClaimSettings):
 
 
 def _rounds_epsilon(
-  settings: CentralPrivacySettings, deployment: mechanism.Deployment
+  settings: NoisySumSettings, deployment: mechanism.Deployment
 ) -> float | None:
   """Returns what of `--target_epsilon`, which is the whole run's, is left for rounds.
 
@@ -185,7 +222,7 @@ def _check_sizes(
     )
 
 
-def _check_noise(settings: CentralPrivacySettings) -> None:
+def _check_noise(settings: NoisySumSettings) -> None:
   """Refuses noise that is missing or cannot give the promise, and a weighted mean."""
   noise, target = settings.noise_multiplier, settings.target_epsilon
   if noise is None and target is None:

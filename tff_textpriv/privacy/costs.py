@@ -7,7 +7,7 @@ kind nobody has defined is refused, not passed over.
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dp_accounting
 
@@ -52,6 +52,10 @@ class Cost(abc.ABC):
     """Returns the event that an accountant composes, or `None`."""
     return None
 
+  def composed(self, count: int) -> dp_accounting.DpEvent:
+    """Returns the event of so many releases; only asked where there is one."""
+    return dp_accounting.SelfComposedDpEvent(self.event(), count)
+
   @abc.abstractmethod
   def epsilon(self, count: int, delta: float) -> float:
     """Returns the epsilon of so many releases, where no accountant composes them."""
@@ -74,8 +78,62 @@ class Cost(abc.ABC):
     return Cost._kinds[kind](**values)
 
 
+class GaussianCost(Cost):
+  """Gaussian noise, which an accountant composes.
+
+  Attributes:
+    sampling: How those whom a release is about are chosen.
+    noise_multiplier: Standard deviation of the noise over the clip norm.
+    num_draws: How many numbers the noise has; what is known of each only to the
+      precision of the machine is added to epsilon and delta.
+  """
+
+  sampling: str
+  noise_multiplier: float
+  num_draws: int
+
+  @property
+  @abc.abstractmethod
+  def relation(self) -> dp_accounting.NeighboringRelation:
+    """The change of the data under which the accounting holds."""
+
+  @property
+  def own_epsilon(self) -> float:
+    """What the rounding of the noise's probabilities may add."""
+    return rounded_gaussian.added_epsilon(self.num_draws)
+
+  @property
+  def own_delta(self) -> float:
+    """What the tails of the noise may add."""
+    return rounded_gaussian.added_delta(self.num_draws)
+
+  def with_noise(self, noise_multiplier: float) -> Self:
+    """Returns the same release with other noise, as if it were drawn exactly."""
+    changed = {'noise_multiplier': noise_multiplier, 'num_draws': 0}
+    return type(self)(**{**vars(self), **changed})
+
+  def epsilon(self, count: int, delta: float) -> float:
+    """Is never asked: an accountant composes the events."""
+    raise PrivacyError('Gaussian noise is composed by an accountant')
+
+  def in_words(self, count: int) -> str:
+    """Says who composes."""
+    return f'composed by the accountant; drawing the noise adds {self._drawing(count)}'
+
+  def _drawing(self, count: int) -> str:
+    return f'{count * self.own_epsilon:.1e} to epsilon, {count * self.own_delta:.1e} to delta'
+
+  def _check_noise(self) -> None:
+    if not 0 <= self.noise_multiplier < float('inf'):
+      raise PrivacyError(
+        f'a noise multiplier of {self.noise_multiplier} is not a number >= 0'
+      )
+    if not isinstance(self.num_draws, int) or self.num_draws < 0:
+      raise PrivacyError(f'{self.num_draws} is not a number of draws')
+
+
 @dataclasses.dataclass(frozen=True)
-class SampledGaussian(Cost):
+class SampledGaussian(GaussianCost):
   """Gaussian noise on the sum of the clipped updates of a random cohort of users.
 
   Everything that an accountant has to know about a round; clip norms, learning rates and
@@ -107,22 +165,7 @@ class SampledGaussian(Cost):
       raise PrivacyError(
         f'a cohort of {self.cohort} cannot be drawn from {self.population} users'
       )
-    if not 0 <= self.noise_multiplier < float('inf'):
-      raise PrivacyError(
-        f'a noise multiplier of {self.noise_multiplier} is not a number >= 0'
-      )
-    if not isinstance(self.num_draws, int) or self.num_draws < 0:
-      raise PrivacyError(f'{self.num_draws} is not a number of draws')
-
-  @property
-  def own_epsilon(self) -> float:
-    """What the rounding of the noise's probabilities may add."""
-    return rounded_gaussian.added_epsilon(self.num_draws)
-
-  @property
-  def own_delta(self) -> float:
-    """What the tails of the noise may add."""
-    return rounded_gaussian.added_delta(self.num_draws)
+    self._check_noise()
 
   @property
   def relation(self) -> dp_accounting.NeighboringRelation:
@@ -157,17 +200,6 @@ class SampledGaussian(Cost):
     return dp_accounting.SampledWithoutReplacementDpEvent(
       self.population, self.cohort, gaussian
     )
-
-  def epsilon(self, count: int, delta: float) -> float:
-    """Is never asked: an accountant composes the events."""
-    raise PrivacyError('Gaussian noise is composed by an accountant')
-
-  def in_words(self, count: int) -> str:
-    """Says who composes."""
-    return f'composed by the accountant; drawing the noise adds {self._drawing(count)}'
-
-  def _drawing(self, count: int) -> str:
-    return f'{count * self.own_epsilon:.1e} to epsilon, {count * self.own_delta:.1e} to delta'
 
 
 @dataclasses.dataclass(frozen=True)

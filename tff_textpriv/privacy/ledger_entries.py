@@ -86,10 +86,7 @@ def composition(
   for entry in entries:
     if entry.cost is not None and entry.cost.event() is not None:
       counts[entry.cost] = counts.get(entry.cost, 0) + entry.count
-  parts = tuple(
-    dp_accounting.SelfComposedDpEvent(cost.event(), count)
-    for cost, count in counts.items()
-  )
+  parts = tuple(cost.composed(count) for cost, count in counts.items())
   relations = [cost.relation for cost in counts if cost.relation is not None]
   return (
     dp_accounting.ComposedDpEvent(parts),

@@ -11,7 +11,10 @@ answered by the base class, on the safe side: nothing is claimed, nothing is cov
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import card_blocks, planning
@@ -32,7 +35,7 @@ class Deployment:
   """What a mechanism has to know of the run that it is for.
 
   Attributes:
-    sampling: How cohorts are drawn: 'poisson' or 'fixed'.
+    sampling: How cohorts are drawn: 'poisson' or 'fixed'; or 'separated', not drawn.
     population: Users who may be drawn.
     cohort: (Expected) users per round.
     rounds: Number of rounds the run is going to make.
@@ -46,6 +49,7 @@ class Deployment:
     unit: What is protected: the data of a user, or of what stands for one.
     spent_besides: What these users spend besides its rounds, an epsilon.
     spent_elsewhere: What other users of the run spend, an epsilon.
+    separation: The least number of rounds from one participation of a user to the next.
   """
 
   sampling: str
@@ -59,6 +63,7 @@ class Deployment:
   unit: str = 'user'
   spent_besides: float = 0.0
   spent_elsewhere: float = 0.0
+  separation: int = 1
 
   def stream_from(self, source: str) -> randomness.Stream:
     """Returns where random numbers come from, given the source that was asked for."""
@@ -125,11 +130,15 @@ class Mechanism:
     """
     raise PrivacyError(f'{type(self).__name__} does not say what a round costs')
 
-  def check_sampling(self, sampling: str) -> None:
+  def check_sampling(self, sampling: str, separation: int = 1) -> None:
     """Raises `PrivacyError` if cohorts drawn in this way would make the figure false.
 
     What each user pays for does not depend on it; whoever else promises something must
     say for which cohorts.
+
+    Args:
+      sampling: How cohorts are drawn.
+      separation: The least number of rounds from one participation to the next.
     """
     if self.no_guarantee_reason is None and not self.by_user:
       raise PrivacyError(
@@ -221,6 +230,14 @@ class Mechanism:
     """What the sum of a round is divided by, where that is fixed."""
     return 1.0
 
+  def independent(self, noise: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns the noise of the first rounds, float [coordinates] each, as it was drawn.
+
+    That is: with nothing in common between rounds, and of the standard deviation that is
+    accounted for.
+    """
+    return list(noise)
+
   def largest_step(self, num_coordinates: int) -> float:
     """Returns how far each coordinate of an update can go before it is bounded."""
     return 1.0 / math.sqrt(num_coordinates)
@@ -248,6 +265,11 @@ class MechanismSettings(Settings):
   def noise_source(self) -> str:
     """Where random numbers come from: `seeded`, or `system`."""
     return 'seeded'
+
+  @property
+  def cohort_sampling(self) -> str | None:
+    """How users must come; `None` where the run may draw them as it likes."""
+    return None
 
   @classmethod
   def solve(cls, question: planning.Question) -> list[planning.Solution]:

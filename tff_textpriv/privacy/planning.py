@@ -3,7 +3,7 @@
 import dataclasses
 
 from tff_textpriv.privacy import accountants, calibration
-from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy.costs import GaussianCost, SampledGaussian
 from tff_textpriv.settings import IncompatibleSettingsError
 
 UNKNOWNS = ('epsilon', 'noise_multiplier', 'cohort', 'rounds')
@@ -62,23 +62,20 @@ class Solution:
     accountant: 'rdp' or 'pld'.
     epsilon: What is really spent.
     rounds: Number of rounds.
+    cohort: (Expected) users per round.
     cost: What one round costs.
   """
 
   accountant: str
   epsilon: float
   rounds: int
-  cost: SampledGaussian
+  cohort: int
+  cost: GaussianCost
 
   @property
   def noise_multiplier(self) -> float:
     """Noise on the sum of updates, over the clip norm."""
     return self.cost.noise_multiplier
-
-  @property
-  def cohort(self) -> int:
-    """(Expected) users per round."""
-    return self.cost.cohort
 
 
 def solve_sampled_gaussian(question: Question) -> list[Solution]:
@@ -107,4 +104,4 @@ def _solve(question: Question, accountant: str) -> Solution:
     else:
       rounds = calibration.rounds_for_budget(cost, budget)
   epsilon = accountants.epsilon_of_rounds(cost, rounds, question.delta, accountant)
-  return Solution(accountant, epsilon, rounds, cost)
+  return Solution(accountant, epsilon, rounds, cost.cohort, cost)

@@ -2,11 +2,36 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tff_textpriv import randomness
 
 
 class CohortError(ValueError):
   """Cohorts cannot be drawn as asked."""
+
+
+def is_turn(
+  phases: np.ndarray, round_number: int, population: int, cohort_size: int
+) -> np.ndarray:
+  """Tells whose turn it is in a round; a device can tell it of its own phase.
+
+  It is the turn of phase p in those rounds t in which t * cohort_size goes beyond p plus
+  some multiple of the population. So a turn comes once in population / cohort_size rounds
+  and, as (t' - t + 1) cohort_size > population for two turns t < t', never sooner than
+  after floor(population / cohort_size). Of all phases it is that of cohort_size each time.
+
+  Args:
+    phases: int64 [users], each in [0, population).
+    round_number: The round, from 1.
+    population: The planned number of users.
+    cohort_size: The planned number of users in a round.
+  """
+  done, before = (
+    (number * cohort_size - phases) // population
+    for number in (round_number, round_number - 1)
+  )
+  return done > before
 
 
 class CohortSampler:
@@ -15,8 +40,10 @@ class CohortSampler:
   Attributes:
     client_ids: All users.
     sampling: `poisson`, every user independently with the same probability, so
-      that the cohort's size varies; or `fixed`, so many without replacement. The
-      privacy accountant must treat each as what it is.
+      that the cohort's size varies; `fixed`, so many without replacement; or
+      `separated`, nobody by chance, but each user in its turn, which follows from the
+      user's own id: whoever else comes or goes does not change it. The privacy
+      accountant must treat each as what it is.
     cohort_size: The number of users a round, expected or exact.
     dropout_rate: The probability that a user who was drawn does not report.
     stream: Where the draws come from.
@@ -35,7 +62,7 @@ class CohortSampler:
     Args:
       client_ids: All users.
       cohort_size: The number of users a round, expected or exact.
-      sampling: `poisson` or `fixed`.
+      sampling: `poisson`, `fixed` or `separated`.
       stream: Where the draws come from; a secret, if a promise rests on them.
       dropout_rate: The probability that a user who was drawn does not report.
     """
@@ -50,12 +77,25 @@ class CohortSampler:
     self.cohort_size = cohort_size
     self.dropout_rate = dropout_rate
     self.stream = stream
+    if sampling == 'separated':
+      shares = stream.shares('turn', client_ids)
+      self._phases = (shares * len(client_ids)).astype(np.int64)
+
+  @property
+  def separation(self) -> int:
+    """The least number of rounds from one participation of a user to the next."""
+    if self.sampling != 'separated':
+      return 1
+    return len(self.client_ids) // self.cohort_size
 
   def cohort(self, round_number: int) -> list[str]:
-    """Returns the users of a round; under Poisson sampling perhaps nobody."""
-    rng = self.stream.generator('cohort', round_number)
+    """Returns the users of a round; unless their number is fixed, perhaps nobody."""
     population = len(self.client_ids)
-    if self.sampling == 'poisson':
+    rng = self.stream.generator('cohort', round_number)
+    if self.sampling == 'separated':
+      turns = is_turn(self._phases, round_number, population, self.cohort_size)
+      chosen = turns.nonzero()[0]
+    elif self.sampling == 'poisson':
       chosen = (rng.random(population) < self.cohort_size / population).nonzero()[0]
     else:
       chosen = rng.choice(population, self.cohort_size, replace=False)

@@ -62,9 +62,9 @@ class ShuffledRunSettings(run_settings.RunSettings):
   )
   cohort_sampling: str = setting(
     'fixed',
-    'How clients are drawn: a fixed number without replacement, or each independently '
-    '(poisson).',
-    choices=('fixed', 'poisson'),
+    'How clients are drawn: a fixed number without replacement, each independently '
+    '(poisson), or each in its turn, not by chance (separated).',
+    choices=('fixed', 'poisson', 'separated'),
   )
   rounds_per_eval: int = setting(
     5, 'Rounds between evaluations on the validation text.', low=1

@@ -14,7 +14,7 @@ import math
 from tff_textpriv import flags
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import planning
-from tff_textpriv.privacy.costs import SAMPLINGS
+from tff_textpriv.privacy.costs import SAMPLINGS, SampledGaussian
 from tff_textpriv.settings import Settings, SettingsError, setting
 
 DESCRIPTION = (
@@ -40,7 +40,8 @@ class PlanSettings(Settings):
   delta: float = setting(1e-6, 'Delta of the guarantee.', above=0, below=1)
   sampling: str = setting(
     'poisson',
-    'How cohorts are drawn: each user by chance (poisson), or a fixed number of users.',
+    'How cohorts are drawn: each user by chance (poisson), or a fixed number of users. '
+    'Those of dp_ftrl are not drawn.',
     choices=SAMPLINGS,
   )
   algo: str = setting(
@@ -76,12 +77,21 @@ def main(settings: PlanSettings) -> int:
   else:
     print(as_text(settings, unknown, solutions))
   if settings.plot is not None:
+    costs = {
+      solution.accountant: solution.cost
+      for solution in solutions
+      if isinstance(solution.cost, SampledGaussian)
+    }
+    if not costs:
+      raise SettingsError(
+        'plot', settings.plot, f'there is no picture of {settings.algo}'
+      )
     # Help and figures need no matplotlib, which takes a while to import.
     from tff_textpriv.reports import plan_plot
 
     plan_plot.draw(
       settings.plot,
-      {solution.accountant: solution.cost for solution in solutions},
+      costs,
       {solution.accountant: solution.rounds for solution in solutions},
       settings.delta,
     )
@@ -96,7 +106,7 @@ def as_json(
     'solved_for': unknown,
     'population': settings.population,
     'delta': settings.delta,
-    'sampling': settings.sampling,
+    'sampling': solutions[0].cost.sampling,
     'solutions': {
       solution.accountant: {name: getattr(solution, name) for name in planning.UNKNOWNS}
       for solution in solutions
@@ -114,10 +124,10 @@ def as_text(
     'cohort': '{:,}',
     'rounds': '{:,}',
   }
-  relation = solutions[0].cost.relation
+  cost = solutions[0].cost
   lines = [
     f'population {settings.population:,}, delta {settings.delta:g}, '
-    f'{settings.sampling} cohorts ({relation.name.lower().replace("_", " ")})',
+    f'{cost.sampling} cohorts ({cost.relation.name.lower().replace("_", " ")})',
     '',
     ' ' * 18 + ''.join(f'{s.accountant.upper():>14}' for s in solutions),
   ]

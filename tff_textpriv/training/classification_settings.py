@@ -145,9 +145,9 @@ class ClassificationRunSettings(run_settings.RunSettings):
   )
   cohort_sampling: str = setting(
     'fixed',
-    'How clients are drawn: a fixed number without replacement, or each independently '
-    '(poisson).',
-    choices=('poisson', 'fixed'),
+    'How clients are drawn: a fixed number without replacement, each independently '
+    '(poisson), or each in its turn, not by chance (separated).',
+    choices=('poisson', 'fixed', 'separated'),
   )
   rounds_per_eval: int = setting(
     5, 'Rounds between evaluations on the validation examples.', low=1

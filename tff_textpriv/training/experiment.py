@@ -70,6 +70,11 @@ class Experiment:
     return self.task_settings.model if self.own.model is None else 'own'
 
   @property
+  def cohort_sampling(self) -> str:
+    """How the users of a round are found."""
+    return self.privacy_settings.cohort_sampling or self.run.cohort_sampling
+
+  @property
   def folder(self) -> pathlib.Path:
     """The run's output folder."""
     task = self.task.run_name or self.task.name
@@ -94,6 +99,7 @@ class Experiment:
     )
     for group in groups:
       config |= dataclasses.asdict(group)
+    config['cohort_sampling'] = self.cohort_sampling
     for name, fingerprint in self.own.fingerprints.items():
       before = f' in place of {config[name]}' if name in config else ''
       config[name] = f'own {fingerprint}{before}'

@@ -7,6 +7,7 @@ users split in halves, starts a fresh model on those who took no part before.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import algorithm
@@ -57,6 +58,7 @@ class Phase:
         sampling=self.sampler.sampling,
         population=len(self.sampler.client_ids),
         cohort=self.sampler.cohort_size,
+        separation=self.sampler.separation,
         rounds=rounds,
         stream=self.stream,
         num_coordinates=num_coordinates,
@@ -91,7 +93,7 @@ def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Ph
   return phases
 
 
-def _reports(chosen: experiment.Experiment) -> dict[str, float]:
+def _reports(chosen: experiment.Experiment) -> dict[str, Any]:
   """Returns what users spend on reports before the first round: those who train, or others."""
   apart = chosen.task_settings.training_group == algorithm.SECOND_HALF
   whose = 'spent_elsewhere' if apart else 'spent_besides'
@@ -106,7 +108,7 @@ def _sampler(
   if chosen.algorithm.gathers_data:
     return cohorts.CohortSampler(users, len(users), 'fixed', stream)
   return cohorts.CohortSampler(
-    users, run.cohort(len(users)), run.cohort_sampling, stream, run.dropout_rate
+    users, run.cohort(len(users)), chosen.cohort_sampling, stream, run.dropout_rate
   )
 
 

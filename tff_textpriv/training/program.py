@@ -76,7 +76,7 @@ class Program:
   devices: device_store.DeviceStore | None = None
 
   def __post_init__(self) -> None:
-    self.mechanism.check_sampling(self.sampler.sampling)
+    self.mechanism.check_sampling(self.sampler.sampling, self.sampler.separation)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,9 +22,9 @@ class RunSettings(settings_lib.Settings):
   )
   cohort_sampling: str = setting(
     'poisson',
-    'How users are drawn: each independently (poisson), or a fixed number without '
-    'replacement.',
-    choices=('poisson', 'fixed'),
+    'How users are drawn: each independently (poisson), a fixed number without '
+    'replacement (fixed), or each in its turn, not by chance (separated).',
+    choices=('poisson', 'fixed', 'separated'),
   )
   rounds_per_eval: int = setting(
     20, 'Rounds between evaluations on the validation users.', low=1

@@ -1,0 +1,222 @@
+"""The flags of DP-FTRL, checked before anything is trained."""
+
+import bisect
+import dataclasses
+from collections.abc import Callable
+
+from tff_textpriv.privacy import (
+  accountants,
+  calibration,
+  central_settings,
+  correlated_noise,
+  mechanism,
+  participation,
+  planning,
+)
+from tff_textpriv.privacy.banded_noise import BandedNoise
+from tff_textpriv.privacy.buffered_noise import BufferedNoise
+from tff_textpriv.privacy.correlated_cost import CorrelatedRounds
+from tff_textpriv.privacy.errors import PrivacyError
+from tff_textpriv.privacy.ftrl import SEPARATED, CorrelatedGaussian
+from tff_textpriv.privacy.tree_noise import TreeNoise
+from tff_textpriv.settings import SettingsError, setting
+
+# More bands are less noise, and more vectors as large as the model for the server to keep.
+_DEFAULT_BANDS = 16
+_DEFAULT_BUFFERS = 3
+# The flag that says how much a kind of noise remembers.
+_SIZES = {
+  'blt': 'ftrl_buffers',
+  'banded': 'ftrl_bands',
+  'tree': 'ftrl_restart_rounds',
+}
+_MOST_ROUNDS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class FtrlPrivacySettings(central_settings.NoisySumSettings):
+  """Flags of central differential privacy by correlated noise."""
+
+  promise = (
+    'differential privacy for users without random cohorts; the server is trusted to add '
+    'the noise'
+  )
+
+  noise_multiplier: float | None = setting(
+    None,
+    'Standard deviation of the independent noise, of which that of rounds is made, over '
+    'the clip norm.',
+    low=0,
+    below=float('inf'),
+  )
+  cohort_sampling: str = setting(
+    SEPARATED,
+    'How users come: each when it is its turn, as many rounds apart as the users allow.',
+    choices=(SEPARATED,),
+  )
+  ftrl_noise: str = setting(
+    'blt',
+    'How the noise of rounds is correlated: buffered linear Toeplitz (blt), which is '
+    'nearly the best and keeps little, a banded matrix factorization (banded), or tree '
+    'aggregation with restarts (tree).',
+    choices=('blt', 'banded', 'tree'),
+    key='how the noise of rounds is correlated',
+  )
+  ftrl_buffers: int | None = setting(
+    None,
+    'With --ftrl_noise=blt: the number of buffers, by default 3. The server keeps 8 bytes '
+    'per weight for each.',
+    low=1,
+    high=8,
+  )
+  ftrl_bands: int | None = setting(
+    None,
+    'With --ftrl_noise=banded: how many rounds the noise remembers, at most as many as '
+    'lie between two participations of a user; by default that, but 16 at most. The '
+    'server keeps 8 bytes per weight for each but one.',
+    low=1,
+  )
+  ftrl_restart_rounds: int | None = setting(
+    None,
+    'With --ftrl_noise=tree: rounds after which a new tree begins; at most, and by '
+    'default, as many as lie between two participations of a user.',
+    low=1,
+  )
+  ftrl_max_participations: int | None = setting(
+    None,
+    'Rounds in which a user may take part at most; a run that needs more is refused.',
+    low=1,
+  )
+
+  @classmethod
+  def solve(cls, question: planning.Question) -> list[planning.Solution]:
+    """See the base class; with the noise that is the default."""
+    return [_solve(question, name) for name in accountants.ACCOUNTANTS]
+
+  def strategy(self, rounds: int, separation: int) -> correlated_noise.Strategy:
+    """Returns how the noise of so many rounds hangs together.
+
+    Raises:
+      SettingsError: Users come back too soon for it.
+    """
+    longest = min(rounds, separation)
+    own = _SIZES[self.ftrl_noise]
+    for name in _SIZES.values():
+      if name != own and getattr(self, name) is not None:
+        raise SettingsError(
+          name, getattr(self, name), f'is not for --ftrl_noise={self.ftrl_noise}'
+        )
+    size = getattr(self, own)
+    if self.ftrl_noise == 'blt':
+      return BufferedNoise(rounds, size or _DEFAULT_BUFFERS, separation)
+    if size is not None and size > longest:
+      raise SettingsError(
+        own,
+        size,
+        f'must be at most {longest}: there are {rounds:,} rounds, and users may take '
+        f'part again after {separation:,}',
+      )
+    if self.ftrl_noise == 'tree':
+      return TreeNoise(rounds, size or longest)
+    return BandedNoise(rounds, size or min(longest, _DEFAULT_BANDS))
+
+  def mechanism(self, deployment: mechanism.Deployment) -> CorrelatedGaussian:
+    """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.
+
+    See the base class.
+    """
+    population, cohort = self.accounted_sizes(deployment)
+    rounds, separation = deployment.rounds, deployment.separation
+    if (population, cohort) != (deployment.population, deployment.cohort):
+      separation = population // cohort
+    self._check_participations(rounds, population, cohort, separation)
+    strategy = self.strategy(rounds, separation)
+    num_coordinates = deployment.num_coordinates or mechanism.MANY_COORDINATES
+    # Nothing is drawn at random, and so PLD can tell.
+    accountant = self.settled_accountant('poisson')
+    delta = self.settled_delta(population)
+    cost = _cost(strategy, separation, num_coordinates * strategy.draws_per_round)
+    return CorrelatedGaussian(
+      sampling=deployment.sampling,
+      population=population,
+      cohort=cohort,
+      simulated_population=deployment.population,
+      simulated_cohort=deployment.cohort,
+      rounds=rounds,
+      clip=self.clip,
+      noise_multiplier=self.settled_noise(cost, deployment, delta, accountant),
+      delta=delta,
+      accountant=accountant,
+      noise_source=self.noise_source,
+      budget_epsilon=self.target_epsilon,
+      claim=self.privacy_claim,
+      stream=deployment.stream_from(self.noise_source),
+      num_coordinates=num_coordinates,
+      unit=deployment.unit,
+      strategy=strategy,
+      separation=separation,
+      simulated_separation=deployment.separation,
+    )
+
+  def _check_participations(
+    self, rounds: int, population: int, cohort: int, separation: int
+  ) -> None:
+    """Refuses rounds that the population cannot carry."""
+    allowed = self.ftrl_max_participations
+    needed = participation.most_participations(rounds, separation)
+    if allowed is not None and needed > allowed:
+      raise SettingsError(
+        'ftrl_max_participations',
+        allowed,
+        f'{rounds:,} rounds of {cohort:,} users are {rounds * cohort:,} participations, '
+        f'and {population:,} users who come back after {separation:,} rounds would each '
+        f'take part up to {needed:,} times. Use at most {allowed * separation:,} rounds, '
+        'smaller cohorts or more users',
+      )
+
+
+def _cost(
+  strategy: correlated_noise.Strategy,
+  separation: int,
+  num_draws: int = 0,
+  noise_multiplier: float = 1.0,
+) -> CorrelatedRounds:
+  return CorrelatedRounds(
+    noise_multiplier, separation, strategy.squared_sensitivities(separation), num_draws
+  )
+
+
+def _solve(question: planning.Question, accountant: str) -> planning.Solution:
+  """Solves for what is left out, by one accountant."""
+  unknown, settings = question.unknown, FtrlPrivacySettings()
+
+  def at(cohort: int, rounds: int) -> CorrelatedRounds:
+    separation = question.population // cohort
+    strategy = settings.strategy(rounds, separation)
+    return _cost(strategy, separation, 0, question.noise_multiplier or 1.0)
+
+  cohort, rounds = question.cohort or 1, question.rounds or 1
+  if question.epsilon is not None:
+    budget = calibration.Budget(question.epsilon, question.delta, accountant)
+    if unknown == 'cohort':
+      cohort = _largest(
+        lambda size: not budget.exceeded_by(at(size, rounds), rounds),
+        question.population,
+      )
+    elif unknown == 'rounds':
+      rounds = _largest(
+        lambda number: not budget.exceeded_by(at(cohort, number), number), _MOST_ROUNDS
+      )
+  cost = at(cohort, rounds)
+  if unknown == 'noise_multiplier':
+    cost = cost.with_noise(calibration.noise_for_budget(cost, rounds, budget))
+  epsilon = accountants.epsilon_of_rounds(cost, rounds, question.delta, accountant)
+  return planning.Solution(accountant, epsilon, rounds, cohort, cost)
+
+
+def _largest(fits: Callable[[int], bool], limit: int) -> int:
+  """Returns the largest number up to a limit that fits, as all smaller ones do."""
+  number = bisect.bisect_left(range(1, limit + 1), True, key=lambda n: not fits(n))
+  if number == 0:
+    raise PrivacyError('not even one fits: use more noise, or a larger epsilon')
+  return number
