@@ -11,11 +11,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 
-class NotFusedError(ValueError):
-  """A round that does not come down to sending, working, adding up and updating."""
-
-
-def fuse(next_round: tff.Computation) -> tff.framework.ConcreteComputation:
+def fuse(next_round: tff.Computation) -> tff.Computation:
   """Rewrites a round as one graph before, for each client, and after the aggregation.
 
   Args:
@@ -23,21 +19,13 @@ def fuse(next_round: tff.Computation) -> tff.framework.ConcreteComputation:
       state and measurements, all of them the server's.
 
   Returns:
-    A computation of the same type.
-
-  Raises:
-    NotFusedError: If the round sums anything securely: such sums are for systems that
-      have them, and are no part of what is put together here.
+    A computation of the same type. It is the given one if the round has another form:
+    messages that depend on an aggregate of the same round, or secure sums, which only
+    systems that have them can take apart. Users' own aggregators may be like that.
   """
-  # Workers optimize graphs themselves.
-  as_they_are = tf.compat.v1.ConfigProto()
-  as_they_are.graph_options.rewrite_options.disable_meta_optimizer = True
-  form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
-    next_round, as_they_are
-  )
-  _, *secure = form.work.type_signature.result
-  if any(map(len, secure)):
-    raise NotFusedError('a round that sums securely cannot be made of plain sums')
+  form = _map_reduce_form(next_round)
+  if form is None:
+    return next_round
   (state_name, _), (output_name, _) = tff.structure.iter_elements(
     next_round.type_signature.result
   )
@@ -61,3 +49,21 @@ def fuse(next_round: tff.Computation) -> tff.framework.ConcreteComputation:
 
   # TFF's compiler forgets which containers the round returns.
   return tff.framework.ConcreteComputation.with_type(fused, next_round.type_signature)
+
+
+def _map_reduce_form(
+  next_round: tff.Computation,
+) -> tff.backends.mapreduce.MapReduceForm | None:
+  """Takes a round apart; `None` if it is not of that form, or sums securely."""
+  # Workers optimize graphs themselves.
+  as_they_are = tf.compat.v1.ConfigProto()
+  as_they_are.graph_options.rewrite_options.disable_meta_optimizer = True
+  try:
+    form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
+      next_round, as_they_are
+    )
+  except ValueError:
+    # TFF's way to say that a broadcast depends on an aggregate.
+    return None
+  _, *secure = form.work.type_signature.result
+  return None if any(map(len, secure)) else form
