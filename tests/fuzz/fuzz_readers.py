@@ -470,7 +470,7 @@ def _flag_file(folder: pathlib.Path) -> None:
 
 
 def _ledger() -> Mapping[str, Content]:
-  from tff_textpriv.privacy import costs, ledger, ledger_entries
+  from tff_textpriv.privacy import correlated_cost, costs, ledger, ledger_entries
 
   made = ledger.Ledger(1e-6, rounds_by_user={'ann': 3})
   made.charge_local('words', 'a sentence', 1.0)
@@ -482,6 +482,13 @@ def _ledger() -> Mapping[str, Content]:
       'noise',
       2,
       costs.SampledGaussian('poisson', 100, 10, 1.0),
+    ),
+    ledger_entries.Entry(
+      'central',
+      'turns',
+      'correlated noise',
+      4,
+      correlated_cost.CorrelatedRounds(2.0, 3, (1.0, 2.0)),
     ),
     ledger_entries.Entry(
       'local', 'reports', 'bits', 3, costs.Bits(0.5, 20), by_user=True

@@ -112,7 +112,8 @@ def test_a_ledger_is_read_back_as_it_was():
 
 
 def test_sensitivities_that_cannot_be_are_refused():
-  for separation, squares in ((0, [1.0]), (3, []), (3, [2.0, 1.0])):
+  wrong = ((0, [1.0]), (1.5, [1.0]), (3, []), (3, [2.0, 1.0]), (3, [np.nan]))
+  for separation, squares in wrong:
     with pytest.raises(PrivacyError, match='no sensitivities'):
       CorrelatedRounds(1.0, separation, tuple(squares))
   with pytest.raises(PrivacyError, match='noise multiplier'):

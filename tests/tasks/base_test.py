@@ -188,7 +188,7 @@ def test_help_answers_in_groups_and_shows_ranges_and_defaults(monkeypatch, capsy
   assert '--total_rounds' not in privacy
   assert 'default: auto' in ' '.join(privacy.split())
   run = ' '.join(page.split('\nRun:')[1].split())
-  assert '(one of poisson, fixed; default: poisson)' in run
+  assert '(one of poisson, fixed, separated; default: poisson)' in run
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,7 @@ class BufferedNoise(correlated_noise.Strategy):
     0, b, 2 b, ... move C x most (Kalinin and Lampert, 2024). What rounding of the buffers
     may add is added.
     """
-    return tuple(
-      float(square) * (1 + _ARITHMETIC_SHARE) ** 2
-      for square in _squares(self.coefficients(), separation)
-    )
+    return _squared_sensitivities(self, separation)
 
   def noising(self) -> np.ndarray:
     """See the base class: the inverse of C."""
@@ -153,6 +150,14 @@ def _squares(coefficients: np.ndarray, separation: int) -> np.ndarray:
     total[start:] += coefficients[: rounds - start]
     squares.append(np.sum(total**2))
   return np.array(squares)
+
+
+@functools.lru_cache(maxsize=64)
+def _squared_sensitivities(
+  strategy: BufferedNoise, separation: int
+) -> tuple[float, ...]:
+  squares = _squares(strategy.coefficients(), separation)
+  return tuple(map(float, squares * (1 + _ARITHMETIC_SHARE) ** 2))
 
 
 def _lower_toeplitz(column: np.ndarray) -> np.ndarray:

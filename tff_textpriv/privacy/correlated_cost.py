@@ -1,6 +1,8 @@
 """What rounds with correlated noise cost: one Gaussian mechanism, over all of them."""
 
 import dataclasses
+import itertools
+import math
 
 import dp_accounting
 
@@ -37,8 +39,13 @@ class CorrelatedRounds(costs.GaussianCost):
     # A list where it comes from a file.
     object.__setattr__(self, 'squares', tuple(self.squares))
     self._check_noise()
-    steps = zip((0.0, *self.squares), self.squares, strict=False)
-    if self.separation < 1 or not self.squares or any(a > b for a, b in steps):
+    steps = itertools.pairwise((0.0, *self.squares, math.inf))
+    if (
+      not isinstance(self.separation, int)
+      or self.separation < 1
+      or not self.squares
+      or not all(before <= after for before, after in steps)
+    ):
       raise PrivacyError(f'no sensitivities of users who come back: {self}')
 
   @property
@@ -50,7 +57,7 @@ class CorrelatedRounds(costs.GaussianCost):
     """Returns the squared sensitivity of the first so many rounds."""
     participations = -(-count // self.separation)
     if participations > len(self.squares):
-      return float('inf')
+      return math.inf
     return self.squares[participations - 1] if participations else 0.0
 
   def rho(self, count: int) -> float:
@@ -66,6 +73,6 @@ class CorrelatedRounds(costs.GaussianCost):
     square = self.square(count)
     if square == 0:
       return dp_accounting.NoOpDpEvent()
-    if self.noise_multiplier == 0 or square == float('inf'):
+    if self.noise_multiplier == 0 or square == math.inf:
       return dp_accounting.NonPrivateDpEvent()
     return dp_accounting.GaussianDpEvent(self.noise_multiplier / square**0.5)

@@ -6,11 +6,11 @@ x + w, where w = M z is the noise of the rounds. Its parts cancel in the sums ov
 that a server optimizer makes, so that the sums are less noisy than with independent noise
 of the same privacy.
 
-Everything is done with whole numbers, and exactly. Updates are whole numbers already
-(`lattice`); C has whole numbers over `denominator`, and noise is drawn as rounded Gaussian
-on a lattice that is finer by that much. So C x + z is on that lattice too and is what
-rounding a Gaussian mechanism gives; and since x is whole, rounding x + w to whole numbers
-is the same as rounding w.
+Everything is done with whole numbers. Updates are whole numbers already (`lattice`); C has
+whole numbers over `denominator`, and noise is drawn as rounded Gaussian on a lattice that
+is finer by that much. So C x + z is on that lattice too and is what rounding a Gaussian
+mechanism gives; and since x is whole, rounding x + w to whole numbers is the same as
+rounding w. Where C has other numbers, `check_arithmetic` bounds what rounding may do.
 """
 
 import abc
