@@ -64,7 +64,7 @@ class BufferedNoise(correlated_noise.Strategy):
     return (
       'McMahan et al., A Hassle-free Algorithm for Strong Differential Privacy in '
       'Federated Learning Systems (2024); the worst participations by Kalinin and '
-      'Lampert, Banded Square Root Matrix Factorization (2024), Theorem 2'
+      'Lampert, Banded Square Root Matrix Factorization (2024)'
     )
 
   @property

@@ -100,7 +100,7 @@ def _theorem(plan: 'CorrelatedGaussian') -> str:
   """Names what the figure rests on."""
   return (
     'Accounting. All rounds together are one Gaussian mechanism, also where each depends '
-    'on what was released before (Denisov et al., 2022, Theorem 2.1). Its sensitivity is '
+    'on what was released before (Denisov et al., 2022). Its sensitivity is '
     'computed from the numbers of which the noise is made, for every set of rounds at '
     f'least {plan.separation:,} apart (Choquette-Choo et al., Multi-Epoch Matrix '
     f'Factorization, 2023). Strategy: {plan.strategy.reference}.'
