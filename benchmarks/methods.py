@@ -46,7 +46,10 @@ _GROUPS = {
   ),
 }
 # Their figures do not matter here, and what would refuse to claim them is not asked.
-_NO_CLAIM = {'dp_fed_avg': ('--privacy_claim=false',)}
+_NO_CLAIM = {
+  'dp_fed_avg': ('--privacy_claim=false', '--noise_multiplier=1'),
+  'rr_ldp': ('--privacy_claim=false',),
+}
 
 
 @dataclasses.dataclass(frozen=True)
