@@ -30,10 +30,7 @@ def _even(total: int, num_parts: int) -> list[slice]:
 
 def in_runs(parts: Sequence[slice], num_runs: int) -> list[list[slice]]:
   """Deals parts out in runs, so that those of one size stay together."""
-  return [
-    [parts[i] for i in range(run.start, run.stop)]
-    for run in _even(len(parts), num_runs)
-  ]
+  return [list(parts[run]) for run in _even(len(parts), num_runs)]
 
 
 def is_per_client(type_spec: tff.Type) -> bool:
