@@ -126,3 +126,12 @@ def test_the_command_line_answers_without_tensorflow():
   )
   assert done.returncode == 2
   assert done.stderr.startswith('error: give three of --epsilon')
+
+
+@pytest.mark.parametrize(('delta', 'refused'), [(1e-4, True), (0.9e-4, False)])
+def test_a_delta_that_no_run_would_claim_is_named(capsys, delta, refused):
+  settings = plan.PlanSettings(
+    population=10_000, delta=delta, noise_multiplier=1.5, cohort=100, rounds=50
+  )
+  assert plan.main(settings) == 0
+  assert ('must be below 1/10,000' in capsys.readouterr().out) == refused

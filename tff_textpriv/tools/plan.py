@@ -141,6 +141,12 @@ def as_text(
   lines += [f'{"noise on the mean":<18}{shares}   (stddev per clip norm)']
   if len(solutions) == 1:
     lines += ['', 'PLD: not available, as it cannot account cohorts of a fixed size.']
+  if settings.delta >= 1 / settings.population:
+    lines += [
+      '',
+      f'A run would refuse to claim this: delta must be below 1/{settings.population:,}, or '
+      'publishing the data of one random user would satisfy it.',
+    ]
   return '\n'.join(lines)
 
 
