@@ -5,7 +5,9 @@
 
 Each algorithm trains on embedded data through its command's own code; what is timed is
 the call that trains a round, after a first one that compiles. Algorithms take turns, so
-that whatever else the machine does hits all of them.
+that whatever else the machine does hits all of them, and a ratio is that of two medians
+of one turn. Before the first turn the baseline runs once more than is counted: what the
+process does for the first time is not the baseline's fault.
 """
 
 import contextlib
@@ -25,30 +27,29 @@ from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base
 
 _BASELINE = 'fed_avg'
-# What is compared: a task, the flags that all share, and the algorithms.
+# What the figure of a run would be does not matter here, and what would refuse to claim it
+# is not asked.
+_NOISE = ('--privacy_claim=false', '--noise_multiplier=1')
+# Runs of one algorithm with other flags than its name alone has.
+_FLAGS = {
+  'dp_fed_avg': ('--algo=dp_fed_avg', *_NOISE),
+  'dp_ftrl, blt': ('--algo=dp_ftrl', '--ftrl_noise=blt', *_NOISE),
+  'dp_ftrl, banded': ('--algo=dp_ftrl', '--ftrl_noise=banded', *_NOISE),
+  'dp_ftrl, tree': ('--algo=dp_ftrl', '--ftrl_noise=tree', *_NOISE),
+  'rr_ldp': ('--algo=rr_ldp', '--privacy_claim=false'),
+}
+_EVERYWHERE = (_BASELINE, 'fed_prox', 'fed_sgd', *_FLAGS, 'fed_att', 'scaffold')
+_ON_DEVICE = ('lg_fedavg', 'local_only')
+# What is compared: a task, the flags that all share, and the names of runs.
 _GROUPS = {
   'stackoverflow': (
-    ('--clients_per_round=10', '--cohort_sampling=fixed'),
-    (_BASELINE, 'fed_prox', 'fed_sgd', 'dp_fed_avg', 'rr_ldp', 'fed_att', 'scaffold'),
+    ('--tied_embeddings=false', '--clients_per_round=10'),
+    (*_EVERYWHERE, *_ON_DEVICE),
   ),
   'agnews': (
     ('--model=bilstm_small', '--clients_per_round=10'),
-    (
-      _BASELINE,
-      'fed_prox',
-      'lg_fedavg',
-      'fed_recon',
-      'fede_vocab',
-      'local_only',
-      'rr_ldp',
-      'scaffold',
-    ),
+    (*_EVERYWHERE, *_ON_DEVICE, 'fed_recon', 'fede_vocab'),
   ),
-}
-# Their figures do not matter here, and what would refuse to claim them is not asked.
-_NO_CLAIM = {
-  'dp_fed_avg': ('--privacy_claim=false', '--noise_multiplier=1'),
-  'rr_ldp': ('--privacy_claim=false',),
 }
 
 
@@ -60,7 +61,7 @@ class MethodsSettings(settings_lib.Settings):
     tuple(_GROUPS), 'The tasks whose algorithms are compared.', choices=tuple(_GROUPS)
   )
   rounds: int = setting(5, 'Timed rounds of each turn.', low=1)
-  turns: int = setting(2, 'How often each algorithm has its turn.', low=1)
+  turns: int = setting(3, 'How often each algorithm has its turn.', low=1)
   output: str = setting('build/methods.json', 'The file for the results.')
   quick: bool = setting(False, 'Only see whether it runs: one round of two algorithms.')
 
@@ -71,15 +72,17 @@ def main(settings: MethodsSettings) -> int:
     settings = dataclasses.replace(settings, tasks=('agnews',), rounds=1, turns=1)
   report = {}
   for task in settings.tasks:
-    shared, algorithms = _GROUPS[task]
+    shared, names = _GROUPS[task]
     if settings.quick:
-      algorithms = (_BASELINE, 'fede_vocab')
-    seconds: dict[str, list[float]] = {name: [] for name in algorithms}
+      names = (_BASELINE, 'fede_vocab')
+    _time_rounds(task, _BASELINE, shared, settings.rounds)
+    # For each name, the seconds of the rounds of each turn.
+    turns: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(settings.turns):
-      for name in algorithms:
-        seconds[name] += _time_rounds(task, name, shared, settings.rounds)
-    report[task] = seconds
-    _print(task, seconds)
+      for name in names:
+        turns[name].append(_time_rounds(task, name, shared, settings.rounds))
+    report[task] = turns
+    _print(task, turns)
   files.write_atomically(
     pathlib.Path(settings.output), json.dumps(report, indent=2) + '\n'
   )
@@ -88,7 +91,7 @@ def main(settings: MethodsSettings) -> int:
 
 
 def _time_rounds(
-  task_name: str, algorithm: str, shared: tuple[str, ...], rounds: int
+  task_name: str, name: str, shared: tuple[str, ...], rounds: int
 ) -> list[float]:
   """Trains so many rounds and one more, and returns the seconds of all but the first."""
   task = importlib.import_module(f'tff_textpriv.tasks.{task_name}').TASK
@@ -96,9 +99,8 @@ def _time_rounds(
     experiment = base.parse(
       task,
       [
-        f'--algo={algorithm}',
+        *_FLAGS.get(name, (f'--algo={name}',)),
         *shared,
-        *_NO_CLAIM.get(algorithm, ()),
         f'--total_rounds={rounds + 1}',
         f'--rounds_per_eval={rounds + 1}',
         '--max_eval_users=2',
@@ -135,14 +137,18 @@ def _timed_rounds() -> Iterator[list[float]]:
     stacked_batches.NextRound.__call__ = run_round
 
 
-def _print(task: str, seconds: dict[str, list[float]]) -> None:
-  baseline = statistics.median(seconds[_BASELINE])
-  print(f'\n{task:16} {"seconds":>8} {"lowest":>8} {"highest":>8} {"over FedAvg":>12}')
-  for name, times in seconds.items():
-    median = statistics.median(times)
+def _print(task: str, turns: dict[str, list[list[float]]]) -> None:
+  medians = {
+    name: [statistics.median(rounds) for rounds in own] for name, own in turns.items()
+  }
+  print(f'\n{task:16} {"seconds":>8} {"over FedAvg":>12} {"lowest":>8} {"highest":>8}')
+  for name, own in medians.items():
+    ratios = [
+      mine / theirs for mine, theirs in zip(own, medians[_BASELINE], strict=True)
+    ]
     print(
-      f'{name:16} {median:8.3f} {min(times):8.3f} {max(times):8.3f} '
-      f'{median / baseline:12.2f}'
+      f'{name:16} {statistics.median(own):8.3f} {statistics.median(ratios):12.2f} '
+      f'{min(ratios):8.2f} {max(ratios):8.2f}'
     )
 
 

@@ -6,7 +6,11 @@
 
 Parts: `clients` and `parameters` grow one of the two and fit the cost of both;
 `population` draws cohorts from ever more users in an SQLite file, read and encoded
-as in training; `paper` trains a cohort of the paper's model of 14M parameters.
+as in training; `paper` trains a cohort of the paper's model of 14M parameters; `rounds`
+makes ever more rounds of one run and looks at the memory that is held. All of it is drawn
+into a picture by
+
+  python -m benchmarks.growth_plot build/scale.json --picture=growth.svg
 """
 
 import contextlib
@@ -29,7 +33,7 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.runtime import execution
 from tff_textpriv.settings import setting
 
-_PARTS = ('clients', 'parameters', 'population', 'paper')
+_PARTS = ('clients', 'parameters', 'population', 'paper', 'rounds')
 # Vocabulary, embedding, LSTM, layers: 10 thousand to 14 million parameters.
 _MODELS = (
   (200, 16, 24, 1),
@@ -43,6 +47,7 @@ _SMALL_MODEL, _PAPER_MODEL = _MODELS[1], _MODELS[-1]
 # Clients and their sentences in the rounds with which the model grows. Three of them
 # tell apart what a round, a client and a step of SGD cost.
 _FEW_CLIENTS = ((4, 32), (12, 16), (4, 128))
+_LONG_RUN_CLIENTS = 20
 _MIB = 2**20
 
 
@@ -58,6 +63,11 @@ class ScaleSettings(settings_lib.Settings):
     (1_000, 10_000, 100_000, 342_477), 'Users, in the part population.', low=1
   )
   cohort: int = setting(1000, 'Clients in a round, in the part population.', low=1)
+  rounds: tuple[int, ...] = setting(
+    (10, 30, 100, 300, 1000),
+    'After how many rounds to look, in the part rounds.',
+    low=1,
+  )
   paper_cohort: int = setting(100, 'Clients in a round, in the part paper.', low=1)
   max_parameters: int = setting(
     20_000_000, 'Leave larger models out of the part parameters.', low=1
@@ -80,6 +90,7 @@ def main(settings: ScaleSettings) -> int:
       clients=(4, 12),
       population=(200,),
       cohort=20,
+      rounds=(1, 3),
       paper_cohort=2,
       max_parameters=100_000,
       num_workers=(1,),
@@ -95,11 +106,11 @@ def main(settings: ScaleSettings) -> int:
     of_these: list[dict[str, Any]] = []
     for make_rounds in _rounds(settings, scale_rounds):
       with _workers(workers, settings.max_concurrent_clients) as pids:
-        of_these.append(
-          {'num_workers': workers}
-          | _measure(make_rounds(), pids, workers, settings.repeats)
-        )
+        result = _measure(make_rounds(), pids, workers, settings.repeats)
+      of_these.append({'num_workers': workers} | result)
       print(_line(of_these[-1]), flush=True)
+    if 'rounds' in settings.parts:
+      of_these += _long_run(settings, workers, scale_rounds)
     results += of_these
     for cost in ('seconds', 'cpu_seconds'):
       _print_fit(of_these, cost)
@@ -130,6 +141,39 @@ def _rounds(settings: ScaleSettings, scale_rounds: Any) -> Iterator[Callable[[],
       )
   if 'paper' in settings.parts:
     yield partial(scale_rounds.synthetic, 'paper', _PAPER_MODEL, settings.paper_cohort)
+
+
+def _long_run(
+  settings: ScaleSettings, num_workers: int, scale_rounds: Any
+) -> list[dict[str, Any]]:
+  """Makes one run and tells, after some of its rounds, what they take and hold."""
+  results = []
+  with _workers(num_workers, settings.max_concurrent_clients) as pids:
+    rounds = scale_rounds.synthetic('rounds', _SMALL_MODEL, _LONG_RUN_CLIENTS)
+    rounds.run(0)
+    started, before = time.perf_counter(), 0
+    for done in settings.rounds:
+      for number in range(before + 1, done + 1):
+        rounds.run(number)
+      seconds = (time.perf_counter() - started) / (done - before)
+      held = [memory.resident(pid) for pid in (os.getpid(), *pids)]
+      print(
+        f'after {done:6,} rounds: {seconds:.3f} s per round, main '
+        f'{held[0] / _MIB:,.0f} MiB, worker {max(held[1:]) / _MIB:,.0f} MiB',
+        flush=True,
+      )
+      results.append(
+        {
+          'part': 'rounds',
+          'num_workers': num_workers,
+          'rounds': done,
+          'seconds': seconds,
+          'bytes_main': held[0],
+          'bytes_workers': held[1:],
+        }
+      )
+      started, before = time.perf_counter(), done
+  return results
 
 
 @contextlib.contextmanager
@@ -215,7 +259,7 @@ def _print_fit(results: Sequence[dict[str, Any]], cost: str) -> None:
       seconds=result[cost],
     )
     for result in results
-    if result['part'] != 'population'
+    if result['part'] not in ('population', 'rounds')
   ]
   if not points or len(points) <= len(points[0].parts):
     return  # A fit to so few would say nothing.
