@@ -144,7 +144,9 @@ def _known_flags() -> set[str]:
   for each in classes:
     classes += each.__subclasses__()
     known |= {field.name for field in dataclasses.fields(each)}
-  return known
+  # What chooses an algorithm and its mechanism is made for each task.
+  groups = (g for task in base.all_tasks().values() for g in command_flags.groups(task))
+  return known | {field.name for group in groups for field in group.fields()}
 
 
 @pytest.mark.parametrize('page', _PAGES, ids=_ids)

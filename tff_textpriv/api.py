@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tff_textpriv import flags, results
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
+from tff_textpriv.iterative_processes.algorithm import OWN_MECHANISM
 from tff_textpriv.tasks import base, objects
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import own_parts
@@ -41,7 +42,8 @@ def run(
       `from_frame`, `from_records` and `from_client_data` return.
     algo: The name of an algorithm, or its settings as an object,
       `FedAvgSettings(client_learning_rate=0.1)`, or both its settings and those of its
-      privacy, `(DpFedAvgSettings(), CentralPrivacySettings(target_epsilon=2.0))`.
+      privacy, `(DpFedAvgSettings(), CentralPrivacySettings(target_epsilon=2.0))`, which
+      may be those of another mechanism that the algorithm has.
     model: The name of a model, or a Keras model of your own, from what the task's own
       model reads to logits. It starts from the weights that it has.
     aggregator: A TFF aggregation factory of your own, which takes the place of the mean
@@ -97,10 +99,15 @@ def _algorithm_flags(algo: Any) -> dict[str, Any]:
   if isinstance(algo, str):
     return {'algo': algo}
   parts = algo if isinstance(algo, tuple) else (algo,)
-  for algorithm in registry.ALGORITHMS.values():
+  under = [
+    each for known in registry.ALGORITHMS.values() for each in known.choices.values()
+  ]
+  for algorithm in under:
     kinds = (algorithm.settings, algorithm.privacy)[: len(parts)]
     if tuple(map(type, parts)) == kinds:
       chosen = {'algo': algorithm.name}
+      if algorithm.mechanism != OWN_MECHANISM:
+        chosen['mechanism'] = algorithm.mechanism
       return _together(chosen, *({**dataclasses.asdict(part)} for part in parts))
   shown = ', '.join(type(part).__name__ for part in parts)
   raise flags.UsageError(

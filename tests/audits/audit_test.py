@@ -9,7 +9,11 @@ import pytest
 import tensorflow as tf
 
 from tff_textpriv import flags, randomness, results
-from tff_textpriv.aggregators import clipping, correlated_draws, lattice_noise
+from tff_textpriv.aggregators import (
+  clipping,
+  correlated_draws,
+  lattice_noise,
+)
 from tff_textpriv.audits import canary_sampler
 from tff_textpriv.privacy import central, count_mean_sketch, randomized_response
 from tff_textpriv.runtime import cohorts
@@ -125,6 +129,36 @@ def test_rounds_that_forget_what_they_share_are_caught(tmp_path, monkeypatch):
   code, _ = _audit(tmp_path, *_CORRELATED)
   assert code == 1
   assert _noise_verdicts(tmp_path)['shared'] == 'FAILED'
+
+
+_DISTRIBUTED = (
+  '--task=imdb', '--num_clients=120', '--max_train_examples=240', '--hash_buckets=3000',
+  '--algo=dp_fed_avg', '--mechanism=distributed', '--delta=1e-5', '--missing_share=0.5',
+  '--client_optimizer=sgd', '--clients_per_round=60', '--total_rounds=2',
+  '--target_epsilon=4', '--canaries=60',
+)  # fmt: skip
+
+
+def test_noise_of_devices_holds_its_claim_in_their_sums(tmp_path):
+  code, found = _audit(tmp_path, *_DISTRIBUTED)
+  assert code == 0
+  finding = found['rounds']
+  assert finding['claimed_epsilon'] == pytest.approx(4, abs=0.01)
+  assert finding['epsilon_lower_bound'] < 4
+  # A canary's one turn in two rounds, among 30: scores have a deviation of 4 or so.
+  error = 5 * 4 / np.sqrt(30)
+  assert finding['score_heads']['mean'] == pytest.approx(1, abs=error)
+  assert finding['score_tails']['mean'] == pytest.approx(0, abs=error)
+
+
+def test_devices_that_add_no_noise_are_caught(tmp_path, monkeypatch):
+  monkeypatch.setattr(
+    lattice_noise, 'draw', lambda law, seed, number: tf.zeros([number], tf.int64)
+  )
+  # So few canaries cannot show more than an epsilon of 2, whatever goes wrong.
+  code, found = _audit(tmp_path, *_DISTRIBUTED, '--target_epsilon=0.5')
+  assert code == 1
+  assert found['rounds']['verdict'] == 'EXCEEDED'
 
 
 def test_mistakes_are_sentences(tmp_path):

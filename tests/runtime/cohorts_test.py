@@ -155,3 +155,79 @@ def test_a_device_can_tell_its_own_turn():
     if cohorts.is_turn(np.array([phase]), number, 50, 7).all()
   ]
   assert turns == [n for n in range(1, 100) if 'user_3' in sampler.cohort(n)]
+
+
+def _slotted(users, cohort_size, slots, seed=0):
+  stream = randomness.Stream.of_seed(seed)
+  return cohorts.CohortSampler(
+    users, cohort_size, 'banded_poisson', stream, slots=slots
+  )
+
+
+_SLOTS = 4
+
+
+def _looks_slotted(cohort, q: float) -> bool:
+  """Tells whether users come in rounds of one slot only, there by Poisson sampling.
+
+  Marginals and pairs of each slot are within 5 standard errors of independent inclusion.
+  """
+  position = {user: i for i, user in enumerate(_USERS)}
+  included = np.zeros((_DRAWS, len(_USERS)), bool)
+  for draw in range(_DRAWS):
+    included[draw, [position[user] for user in cohort(draw + 1)]] = True
+  by_slot = included.reshape(-1, _SLOTS, len(_USERS))
+  draws = len(by_slot)
+  own = by_slot.mean(0)
+  # Every user is in one slot, and there with that probability.
+  if not (np.count_nonzero(own, axis=0) == 1).all():
+    return False
+  if np.abs(own.max(0) - q).max() > 5 * np.sqrt(q * (1 - q) / draws):
+    return False
+  for slot in range(_SLOTS):
+    members = by_slot[:, slot, own[slot] > 0].astype(float)
+    pairs = (members.T @ members / draws)[~np.eye(members.shape[1], dtype=bool)]
+    if np.abs(pairs - q**2).max() > 5 * np.sqrt(q**2 * (1 - q**2) / draws):
+      return False
+    later = (members[:-1].T @ members[1:]) / (draws - 1)
+    if np.abs(later - q**2).max() > 5 * np.sqrt(q**2 * (1 - q**2) / draws):
+      return False
+  return True
+
+
+def test_users_are_drawn_independently_from_one_slot_after_the_other():
+  sampler = _slotted(_USERS, 5, _SLOTS)
+  assert sampler.separation == _SLOTS
+  assert _looks_slotted(sampler.cohort, _SLOTS * 5 / 50)
+
+
+@pytest.mark.parametrize(
+  'wrong',
+  [
+    _slotted(_USERS, 6, _SLOTS).cohort,
+    _slotted(_USERS, 5, 5).cohort,
+    cohorts.CohortSampler(_USERS, 5, 'poisson', randomness.Stream.of_seed(0)).cohort,
+    _separated(_USERS, 12).cohort,
+    # The same users whenever their slot comes twice in a row.
+    lambda n: _KEPT.cohort(n if (n - 1) // _SLOTS % 2 == 0 else n - _SLOTS),
+  ],
+  ids=['too many', 'other slots', 'no slots', 'no chance', 'kept'],
+)
+def test_other_draws_from_slots_are_caught(wrong):
+  assert not _looks_slotted(wrong, _SLOTS * 5 / 50)
+
+
+_KEPT = _slotted(_USERS, 5, _SLOTS)
+
+
+def test_a_users_slot_does_not_depend_on_who_else_is_there():
+  others = [*_USERS[:20], 'somebody else', *_USERS[21:]]
+  one, other = _slotted(_USERS, 5, 4), _slotted(others, 5, 4)
+  for number in range(1, 30):
+    here = set(one.cohort(number)) - {'user_20'}
+    assert here == set(other.cohort(number)) - {'somebody else'}
+
+
+def test_slots_that_are_smaller_than_a_cohort_are_refused():
+  with pytest.raises(cohorts.CohortError, match='each of 6 slots'):
+    _slotted(_USERS, 10, 6)

@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
 from tff_textpriv import settings
@@ -120,3 +121,41 @@ def test_turns_and_chance_are_not_taken_for_each_other():
   given = ('--algo=dp_fed_avg', '--noise_multiplier=1', '--cohort_sampling=separated')
   with pytest.raises(PrivacyError, match="'separated' has no accounting"):
     _mechanisms(*given)
+
+
+_TURNS = ('--algo=subword_resample', '--mechanism=dp_ftrl', '--accounted_cohort=5',
+          '--accounted_population=40')  # fmt: skip
+
+
+@pytest.mark.parametrize('noise', ['blt', 'banded', 'tree'])
+def test_no_user_moves_a_phase_of_correlated_noise_further_than_is_charged(noise):
+  """Over the cohorts that are really drawn, whose rounds are counted over all phases."""
+  argv = (*_TURNS, f'--ftrl_noise={noise}', '--total_rounds=30', '--resample_rounds=11')
+  made, mechanisms = _phases(*argv), _mechanisms(*argv)
+  turns = {user: [] for user in _USERS}
+  for phase, mechanism in zip(made, mechanisms, strict=True):
+    assert (mechanism.separation, mechanism.simulated_separation) == (8, 8)
+    strategy = mechanism.strategy
+    before, last = _rounds(phase)
+    assert strategy.rounds == last - before
+    rows = np.zeros([len(_USERS), strategy.rounds])
+    for number in range(before + 1, last + 1):
+      for user in phase.sampler.cohort(number):
+        rows[_USERS.index(user), number - before - 1] = 1
+        turns[user].append(number)
+    moved = np.sum((rows @ np.linalg.pinv(strategy.noising()).T) ** 2, axis=1).max()
+    charged = mechanism.cost.squares[-1]
+    assert 0.3 * charged < moved <= charged * (1 + 1e-9)
+  # Turns go on over phases, though no figure needs it.
+  assert all(np.diff(rounds).min() >= 8 for rounds in turns.values())
+
+
+def test_phases_of_correlated_noise_are_of_one_run_and_halves_are_not():
+  one, two = _mechanisms(*_TURNS)
+  assert (one.stage, two.stage) == (0, 1) and one.rounds == two.rounds == 10
+  assert one.cost != two.cost and one.stream != two.stream
+  halves = _mechanisms(*_TURNS, '--phase_plan=half_split', '--resample_rounds=4')
+  assert [half.rounds for half in halves] == [4, 10]
+  assert all(not half.other_strategies and half.stage == 0 for half in halves)
+  # Half of the accounted forty users each, five of them in a round.
+  assert [half.separation for half in halves] == [4, 4]

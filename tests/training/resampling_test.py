@@ -100,7 +100,7 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   )
   # One round without clients gives the optimizer and the private mean a history.
   state = old_process.next(old_process.initialize(), []).state
-  carried = resampling.carry_over(state, process, old, new)
+  carried = resampling.carry_over(state, process, phase.mechanism(chosen), old, new)
 
   matrix = remap.remap_matrix(record.tokenizer, public)
   expected = remap.remap_weights(

@@ -1,7 +1,7 @@
 """TFF aggregation factories: each is usable in TFF's own builders.
 
-`DpMeanFactory`, `FtrlMeanFactory`, `BitMeanFactory`, `UnweightedBitMeanFactory`,
-`AttentiveFactory` and `CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
+`DpMeanFactory`, `FtrlMeanFactory`, `DistributedMeanFactory`, `BitMeanFactory`,
+`UnweightedBitMeanFactory`, `AttentiveFactory` and `CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
 TFF's weighted mean of the clients whose updates are sound. `of_mechanism` finds the one of
 a mechanism.
 """
@@ -12,6 +12,7 @@ from tff_textpriv.aggregators.bit_randomized_response import (
   UnweightedBitMeanFactory,
 )
 from tff_textpriv.aggregators.count_mean_sketch import CountMeanSketchFactory
+from tff_textpriv.aggregators.distributed_mean import DistributedMeanFactory
 from tff_textpriv.aggregators.dp_mean import DpMeanFactory
 from tff_textpriv.aggregators.ftrl_mean import FtrlMeanFactory
 from tff_textpriv.aggregators.sound_updates import SoundMeanFactory
@@ -20,6 +21,7 @@ __all__ = [
   'AttentiveFactory',
   'BitMeanFactory',
   'CountMeanSketchFactory',
+  'DistributedMeanFactory',
   'DpMeanFactory',
   'FtrlMeanFactory',
   'SoundMeanFactory',

@@ -175,11 +175,9 @@ class _Parts:
     dtype = tf.int32 if weight_type is None else tf.int64
 
     def contribute(value, weight):
-      if update_type is value_type:
-        update = value
-        seed = client_seeds.of_label(plan.stream, client_seeds.draw_label())
-      else:
-        update, seed = value['delta'], value['seed']
+      update, seed = client_seeds.update_and_seed(
+        value, has_seed=update_type is not value_type, stream=plan.stream
+      )
       values, left_out = _finite_vector(update)
       message = bit_reports.randomize(plan, values, seed)
       if weight is not None:
@@ -206,7 +204,7 @@ class _Parts:
         plan.sign_value * tf.cast(total['signs'], tf.float64),
         tf.cast(total['weight'], tf.float64),
       )
-      return _like(update_type, mean)
+      return messages.cut(update_type, mean)
 
     self._estimate = estimate
     self._is_local_promise = plan.is_local_promise
@@ -230,17 +228,7 @@ def _update_type(
   plan: randomized_bits.RandomizedBits, value_type: tff.Type
 ) -> tff.Type:
   """Returns the type of the update in a value, which may hold a seed beside it."""
-  has_seed = isinstance(value_type, tff.StructType) and tff.structure.name_list(
-    value_type
-  ) == ['delta', 'seed']
-  update_type = value_type['delta'] if has_seed else value_type
-  if plan.noise_source == 'seeded' and not has_seed:
-    raise TypeError(
-      f'The plan says that noise is seeded, and clients hold no seed: {value_type}. Give '
-      "an ordered dictionary of `delta` and `seed`, or use noise_source='system'."
-    )
-  if not tff.types.is_structure_of_floats(update_type):
-    raise TypeError(f'Only floating-point updates have randomized bits: {update_type}.')
+  update_type = client_seeds.update_type(value_type, plan.noise_source)
   num_coordinates = sum(
     math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)
   )
@@ -270,15 +258,6 @@ def _whole_weight(weight: tf.Tensor) -> tf.Tensor:
     tf.where(valid, rounded, tf.zeros_like(rounded)), 0, _INT32_MAX
   )
   return tf.cast(kept, tf.int32)
-
-
-def _like(update_type: tff.Type, vector: tf.Tensor) -> Any:
-  """Cuts a vector into the tensors of an update."""
-  sizes = [math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)]
-  pieces = iter(tf.split(vector, sizes))
-  return tff.types.structure_from_tensor_type_tree(
-    lambda leaf: tf.cast(tf.reshape(next(pieces), leaf.shape), leaf.dtype), update_type
-  )
 
 
 def mean(

@@ -16,9 +16,7 @@ _PER_STDDEV = 2.0**20
 _MARGIN = 12
 
 
-def draw(
-  law: rounded_gaussian.RoundedGaussian, seed: tf.Tensor, number: int
-) -> tf.Tensor:
+def draw(law: rounded_gaussian.Law, seed: tf.Tensor, number: int) -> tf.Tensor:
   """Draws noise.
 
   Args:
@@ -47,7 +45,7 @@ def draw(
 
 def noisy(
   total: Any,
-  law: rounded_gaussian.RoundedGaussian,
+  law: rounded_gaussian.Law,
   seed: tf.Tensor,
   unit: tf.Tensor,
 ) -> Any:
@@ -110,7 +108,7 @@ def added(value: Any, stddev: float, seed: tf.Tensor) -> Any:
 
 
 def of_words(
-  law: rounded_gaussian.RoundedGaussian, words: tf.Tensor
+  law: rounded_gaussian.Law, words: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Makes numbers of random bits.
 
@@ -131,7 +129,7 @@ def of_words(
   squares = tf.square(tf.cast(numbers, tf.float64))
   # The probability to be kept, times the number of words. A word of 0 is always below,
   # so that nothing within reach is impossible.
-  bounds = tf.exp(log_keeps - squares * (0.5 / law.variance)) * 2.0**_WORD_BITS
+  bounds = tf.exp(log_keeps - squares * tables.curvature) * 2.0**_WORD_BITS
   return numbers, tf.cast(words[1], tf.float64) <= bounds
 
 

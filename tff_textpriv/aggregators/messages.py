@@ -2,6 +2,7 @@
 
 import collections
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -46,6 +47,15 @@ def unpack(packed: tf.Tensor, num_bits: int) -> tf.Tensor:
   in_columns = tf.cast(packed, tf.int32)[:, tf.newaxis]
   bits = tf.bitwise.bitwise_and(in_columns, _POWERS_OF_TWO) // _POWERS_OF_TWO
   return tf.reshape(bits, [-1])[:num_bits]
+
+
+def cut(update_type: tff.Type, vector: tf.Tensor) -> Any:
+  """Cuts a vector, or the beginning of one, into the tensors of an update."""
+  sizes = [math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)]
+  pieces = iter(tf.split(vector[: sum(sizes)], sizes))
+  return tff.types.structure_from_tensor_type_tree(
+    lambda leaf: tf.cast(tf.reshape(next(pieces), leaf.shape), leaf.dtype), update_type
+  )
 
 
 class NamedSumFactory(tff.aggregators.UnweightedAggregationFactory):

@@ -37,6 +37,7 @@ class CanarySampler(cohorts.CohortSampler):
       users.sampling,
       users.stream,
       users.dropout_rate,
+      users.slots,
     )
     self._users = users
     # In records they come after all users.
@@ -53,6 +54,7 @@ class CanarySampler(cohorts.CohortSampler):
           users.cohort_size,
           users.sampling,
           stream.child('canary cohorts', start),
+          slots=users.slots,
         )
       )
 

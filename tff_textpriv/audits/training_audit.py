@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,6 +149,8 @@ class _AuditedPhase:
     self._index = {canaries.ids[index]: index for index in members}
     self._next = stacked_batches.NextRound(process)
     self._batch_type = contract.batch_type(process)
+    self._reads = contract.reads(process)
+    self._stream = chosen.stream
     self._strength = audited_algorithm.strength(
       chosen.algorithm_settings, mechanism, audited_algorithm.num_weights(process)
     )
@@ -220,17 +222,27 @@ class _AuditedPhase:
       state = output.state
     return self._program.mechanism.independent(noise)
 
+  def _with_batches(self, change: Callable[[Any], Any], read: Any) -> Any:
+    """Returns what a client reads, with changed batches; they come first."""
+    if self._reads == (contract.BATCHES,):
+      return change(read)
+    batches, *others = read
+    return (change(batches), *others)
+
   def _client_data(self, users: Sequence[str], round_number: int) -> '_Cohort':
     """Returns the batches of a round's users, and after them those of canaries."""
     theirs = [user for user in users if user not in self._index]
     data = [
-      canaries_lib.unmarked(batches)
-      for batches in self._program.client_data(theirs, round_number)
+      self._with_batches(canaries_lib.unmarked, read)
+      for read in self._program.client_data(theirs, round_number)
     ]
     for name in users[len(theirs) :]:
-      index = self._index[name]
-      mark = self._canaries.mark(index, round_number)
-      data.append(canaries_lib.canary_batches(self._batch_type, self._strength, mark))
+      mark = self._canaries.mark(self._index[name], round_number)
+      batches = canaries_lib.canary_batches(self._batch_type, self._strength, mark)
+      if self._reads == (contract.BATCHES,):
+        data.append(batches)
+      else:  # Canaries draw noise as users do.
+        data.append((batches, [self._stream.words('canary', round_number, name)]))
     return _Cohort(data, round_number)
 
 

@@ -8,6 +8,7 @@ another one is a copy of that run's folder at their last common round, which goe
 import dataclasses
 import pathlib
 import signal
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -98,7 +99,9 @@ def make_plan(
   plain = {
     name: value for name, value in defaults.items() if not templates.names_in(value)
   }
-  probe = _experiment(task, {**plain, **given}, {'algo': _PROBE})
+  everywhere = {**plain, **given}
+  everywhere.pop('mechanism', None)  # Only some algorithms have a choice.
+  probe = _experiment(task, everywhere, {'algo': _PROBE})
   names = _names(probe)
   if 'cross_data' in study.names_used():
     names['cross_data'] = cross_data or _other_domain(probe, folder)
@@ -156,10 +159,22 @@ def outcome(
   )
 
 
-def reaches(name: str, arm: study_lib.Arm, task: experiment_lib.Task) -> bool:
-  """Tells whether a flag of the command line has an effect on an arm."""
+def reaches(
+  name: str,
+  arm: study_lib.Arm,
+  task: experiment_lib.Task,
+  given: Mapping[str, Any] = types.MappingProxyType({}),
+) -> bool:
+  """Tells whether a flag of the command line has an effect on an arm.
+
+  Args:
+    name: The flag.
+    arm: The arm.
+    task: The task.
+    given: The flags of the command line, which may name a mechanism.
+  """
   is_set = name in arm.flags and name not in arm.derived
-  return not is_set and name in _flags_of(task, arm.flags['algo'])
+  return not is_set and name in _flags_of(task, given, arm.flags)
 
 
 def _begin_branch(trunk: Run, branch: Run) -> int:
@@ -194,13 +209,19 @@ def _experiment(
   task: experiment_lib.Task, common: Mapping[str, Any], own: Mapping[str, Any]
 ) -> experiment_lib.Experiment:
   """Makes an experiment of the common flags that its algorithm has, and of its own."""
-  known = _flags_of(task, own['algo'])
+  known = _flags_of(task, common, own)
   kept = {name: value for name, value in common.items() if name in known}
   return base.make_experiment(task, {**kept, **own})
 
 
-def _flags_of(task: experiment_lib.Task, algorithm: str) -> set[str]:
-  return command_flags.flag_names(task, registry.ALGORITHMS[algorithm])
+def _flags_of(
+  task: experiment_lib.Task, common: Mapping[str, Any], own: Mapping[str, Any]
+) -> set[str]:
+  """Returns the flags that a run has: those of its algorithm under its mechanism."""
+  algorithm = registry.ALGORITHMS[own['algo']]
+  if algorithm.mechanisms:
+    algorithm = command_flags.under_mechanism(algorithm, {**common, **own})
+  return command_flags.flag_names(task, algorithm)
 
 
 def _names(probe: experiment_lib.Experiment) -> dict[str, Any]:
@@ -226,7 +247,7 @@ def _unreached(
   """
   notes = []
   for name in given:
-    missed = [arm.label for arm in arms if not reaches(name, arm, task)]
+    missed = [arm.label for arm in arms if not reaches(name, arm, task, given)]
     if len(missed) == len(arms):
       raise flags.UsageError(
         f'--{name} reaches no arm of {study.name}: their algorithms do not have it, or '

@@ -9,6 +9,7 @@ from typing import Any
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import registry
 from tff_textpriv.tasks import base, command_flags, shared_flags
 from tff_textpriv.training import experiment as experiment_lib
 
@@ -83,11 +84,11 @@ def make_runs(
   for axis in axes:
     _check_axis(axis, task, algorithms, num_seeds)
   runs: dict[str, Run] = {}
-  for algorithm in algorithms:
-    own = [
-      axis for axis in axes if shared_flags.kept(axis.arguments[:1], task, algorithm)
-    ]
-    swept = [axis.name for axis in own if len(axis.arguments) > 1]
+  varied = {axis.name for axis in axes if len(axis.arguments) > 1}
+  for algorithm, each in itertools.product(algorithms, _by_mechanism(axes)):
+    kept = shared_flags.kept([axis.arguments[0] for axis in each], task, algorithm)
+    own = [axis for axis in each if axis.arguments[0] in kept]
+    swept = [axis.name for axis in own if axis.name in varied]
     for arguments in itertools.product(*(axis.arguments for axis in own)):
       argv = [f'--algo={algorithm}', *arguments]
       first = base.parse(task, argv).run.seed
@@ -108,6 +109,14 @@ def make_runs(
   return list(runs.values())
 
 
+def _by_mechanism(axes: Sequence[_Axis]) -> list[list[_Axis]]:
+  """Returns the axes once for each mechanism among them: it decides who has a flag."""
+  named = [axis for axis in axes if axis.name == 'mechanism']
+  others = [axis for axis in axes if axis.name != 'mechanism']
+  arguments = named[0].arguments if named else ()
+  return [[*others, _Axis('mechanism', (one,))] for one in arguments] or [others]
+
+
 def _axis(argument: str, fields: dict[str, dataclasses.Field]) -> _Axis:
   """Reads the values of one flag: `--rate=1,2`, `--rounds=10,20;30`, `--noswitch`."""
   name, has_value, text = argument.removeprefix('--').partition('=')
@@ -125,7 +134,10 @@ def _check_axis(
   axis: _Axis, task: experiment_lib.Task, algorithms: Sequence[str], num_seeds: int
 ) -> None:
   """Refuses a flag that nobody has, or that is the sweep's own to set."""
-  if not any(shared_flags.has(axis.arguments[0], task, each) for each in algorithms):
+  possible = [
+    under for name in algorithms for under in registry.ALGORITHMS[name].choices.values()
+  ]
+  if not any(shared_flags.has(axis.arguments[0], task, each) for each in possible):
     # Parsing says whose it is, or what was meant.
     base.parse(task, [f'--algo={algorithms[0]}', axis.arguments[0]])
   if axis.name in _OWN_FOLDERS:

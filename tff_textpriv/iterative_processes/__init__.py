@@ -15,6 +15,7 @@ def _parts() -> dict[str, Any]:
   parts: list[Any] = []
   for algorithm in registry.ALGORITHMS.values():
     parts += [algorithm.settings, algorithm.build, algorithm.privacy]
+    parts += algorithm.mechanisms.values()
   return {part.__name__: part for part in parts}
 
 

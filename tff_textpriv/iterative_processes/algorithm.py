@@ -31,6 +31,9 @@ LANGUAGE_MODEL = 'language_model'
 CLASSIFICATION = 'classification'
 KINDS = (LANGUAGE_MODEL, CLASSIFICATION)
 
+# The mechanism that an algorithm has where none is named.
+OWN_MECHANISM = 'default'
+
 ALL_USERS = ''
 FIRST_HALF = 'first half'
 SECOND_HALF = 'second half'
@@ -93,6 +96,9 @@ class Algorithm:
     client: Describes a client of a model and an instance of `settings`: how it trains,
       what it keeps, and so what its update tells.
     privacy: The class of its mechanism's settings.
+    mechanisms: The classes of the settings of others that may take its place, by their
+      names, which are values of `--mechanism`.
+    mechanism: The name of the one that has taken its place.
     kinds: The kinds of task that it can train on.
     keeps: What its devices keep for themselves.
     gathers_data: Whether it trains on all data in one place, and so has no clients.
@@ -106,12 +112,27 @@ class Algorithm:
   build: 'Callable[[Model, Any, Mechanism], Any]'
   client: 'Callable[[Model, Any], Client]' = _training_client
   privacy: type[MechanismSettings] = NoPrivacySettings
+  mechanisms: Mapping[str, type[MechanismSettings]] = dataclasses.field(
+    default_factory=dict
+  )
+  mechanism: str = OWN_MECHANISM
   kinds: tuple[str, ...] = KINDS
   keeps: Keeps = Keeps.NOTHING
   gathers_data: bool = False
   refuses: Mapping[type[MechanismSettings], str] = dataclasses.field(
     default_factory=dict
   )
+
+  @property
+  def choices(self) -> 'dict[str, Algorithm]':
+    """The algorithm under each mechanism that it may have, by its name; its own first."""
+    return {
+      self.mechanism: self,
+      **{
+        name: dataclasses.replace(self, privacy=privacy, mechanism=name)
+        for name, privacy in self.mechanisms.items()
+      },
+    }
 
   @property
   def keeps_state(self) -> bool:

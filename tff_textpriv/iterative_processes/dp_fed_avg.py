@@ -3,7 +3,7 @@
 import dataclasses
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
-from tff_textpriv.privacy import central_settings
+from tff_textpriv.privacy import central_settings, distributed_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 
 
@@ -50,4 +50,5 @@ ALGORITHM = algorithm.Algorithm(
   DpFedAvgSettings,
   build_dp_fed_avg,
   privacy=central_settings.CentralPrivacySettings,
+  mechanisms={'distributed': distributed_settings.DistributedPrivacySettings},
 )

@@ -3,8 +3,12 @@
 import dataclasses
 
 from tff_textpriv.iterative_processes import algorithm, dp_fed_avg
-from tff_textpriv.privacy import central_settings
-from tff_textpriv.settings import SettingsError, setting
+from tff_textpriv.privacy import (
+  central_settings,
+  distributed_settings,
+  ftrl_settings,
+)
+from tff_textpriv.settings import Settings, SettingsError, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +76,8 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class PaperPrivacySettings(central_settings.CentralPrivacySettings):
-  """The privacy of the sub-word sampling paper, accounted for its deployment."""
+class PaperDeploymentSettings(Settings):
+  """The deployment of the sub-word sampling paper, and its epsilon."""
 
   target_epsilon: float | None = setting(
     2.0,
@@ -92,6 +96,25 @@ class PaperPrivacySettings(central_settings.CentralPrivacySettings):
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class PaperPrivacySettings(
+  PaperDeploymentSettings, central_settings.CentralPrivacySettings
+):
+  """The privacy of the sub-word sampling paper, accounted for its deployment."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperFtrlSettings(PaperDeploymentSettings, ftrl_settings.FtrlPrivacySettings):
+  """Correlated noise in place of the paper's, accounted for the same deployment."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperDistributedSettings(
+  PaperDeploymentSettings, distributed_settings.DistributedPrivacySettings
+):
+  """Noise of the devices in place of the paper's, for the same deployment."""
+
+
 # The rounds of one tokenizer are DP-FedAvg. What happens between them, sampling,
 # training a tokenizer and remapping the model, is post-processing of a private model:
 # `training.resampling` and `tokenizer_change`. Reference: Bagdasaryan et al., Training a
@@ -104,5 +127,6 @@ ALGORITHM = algorithm.Algorithm(
   SubwordResampleSettings,
   build_subword_resample,
   privacy=PaperPrivacySettings,
+  mechanisms={'dp_ftrl': PaperFtrlSettings, 'distributed': PaperDistributedSettings},
   kinds=(algorithm.LANGUAGE_MODEL,),
 )

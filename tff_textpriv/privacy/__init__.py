@@ -8,6 +8,8 @@ so that the claim and the code cannot drift apart.
 
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.central_settings import CentralPrivacySettings
+from tff_textpriv.privacy.distributed import DistributedNoise
+from tff_textpriv.privacy.distributed_settings import DistributedPrivacySettings
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ftrl import CorrelatedGaussian
 from tff_textpriv.privacy.ftrl_settings import FtrlPrivacySettings
@@ -23,6 +25,8 @@ __all__ = [
   'CentralPrivacySettings',
   'CorrelatedGaussian',
   'Deployment',
+  'DistributedNoise',
+  'DistributedPrivacySettings',
   'FtrlPrivacySettings',
   'Ledger',
   'LocalGaussian',

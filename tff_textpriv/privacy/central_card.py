@@ -67,7 +67,7 @@ def _rho(plan: 'CentralGaussian', ledger: 'Ledger') -> float | None:
 
 def rounds_done(plan: 'CentralGaussian', ledger: 'Ledger') -> int:
   """Returns how many rounds of the plan the ledger was charged."""
-  return sum(entry.count for entry in ledger.entries if entry.cost == plan.cost)
+  return sum(entry.count for entry in ledger.entries if plan.cost.is_like(entry.cost))
 
 
 def _settings(plan: 'CentralGaussian', ledger: 'Ledger') -> list[tuple[str, str]]:

@@ -91,12 +91,32 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
       delta: Delta of the guarantee.
       accountant: Who keeps it.
     """
-    target = _rounds_epsilon(self, deployment)
+    target = self.rounds_epsilon(deployment)
     if self.noise_multiplier is not None:
       return self.noise_multiplier
     assert target is not None  # By _check_noise.
     budget = calibration.Budget(target, delta, accountant)
     return calibration.noise_for_budget(cost, deployment.rounds, budget)
+
+  def rounds_epsilon(self, deployment: mechanism.Deployment) -> float | None:
+    """Returns what of `--target_epsilon`, which is the whole run's, is left for rounds.
+
+    A comparison claims nothing, and trains like what it is compared with.
+    """
+    target = self.target_epsilon
+    if target is None or not self.privacy_claim:
+      return target
+    left = target - deployment.spent_besides
+    if left <= 0 or target < deployment.spent_elsewhere:
+      spent = deployment.spent_besides or deployment.spent_elsewhere
+      raise SettingsError(
+        'target_epsilon',
+        target,
+        f'is that of the whole run, of which users spend {spent:g} before the first round '
+        '(--heavy_hitters_epsilon). Raise the one or lower the other, or for a comparison '
+        'add --privacy_claim=false',
+      )
+    return left
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,29 +185,6 @@ class CentralPrivacySettings(NoisySumSettings):
       num_coordinates=num_coordinates,
       unit=deployment.unit,
     )
-
-
-def _rounds_epsilon(
-  settings: NoisySumSettings, deployment: mechanism.Deployment
-) -> float | None:
-  """Returns what of `--target_epsilon`, which is the whole run's, is left for rounds.
-
-  A comparison claims nothing, and trains like what it is compared with.
-  """
-  target = settings.target_epsilon
-  if target is None or not settings.privacy_claim:
-    return target
-  left = target - deployment.spent_besides
-  if left <= 0 or target < deployment.spent_elsewhere:
-    spent = deployment.spent_besides or deployment.spent_elsewhere
-    raise SettingsError(
-      'target_epsilon',
-      target,
-      f'is that of the whole run, of which users spend {spent:g} before the first round '
-      '(--heavy_hitters_epsilon). Raise the one or lower the other, or for a comparison '
-      'add --privacy_claim=false',
-    )
-  return left
 
 
 def _adaptive_clipping(

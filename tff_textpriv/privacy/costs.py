@@ -112,6 +112,10 @@ class GaussianCost(Cost):
     changed = {'noise_multiplier': noise_multiplier, 'num_draws': 0}
     return type(self)(**{**vars(self), **changed})
 
+  def is_like(self, other: Cost | None) -> bool:
+    """Tells whether another cost is that of rounds of the same run."""
+    return self == other
+
   def epsilon(self, count: int, delta: float) -> float:
     """Is never asked: an accountant composes the events."""
     raise PrivacyError('Gaussian noise is composed by an accountant')

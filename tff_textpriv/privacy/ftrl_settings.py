@@ -2,22 +2,23 @@
 
 import bisect
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tff_textpriv.privacy import (
   accountants,
   calibration,
   central_settings,
   correlated_noise,
+  ftrl,
   mechanism,
   participation,
   planning,
 )
 from tff_textpriv.privacy.banded_noise import BandedNoise
 from tff_textpriv.privacy.buffered_noise import BufferedNoise
-from tff_textpriv.privacy.correlated_cost import CorrelatedRounds
+from tff_textpriv.privacy.correlated_cost import BandedRounds, CorrelatedRounds
+from tff_textpriv.privacy.costs import GaussianCost
 from tff_textpriv.privacy.errors import PrivacyError
-from tff_textpriv.privacy.ftrl import SEPARATED, CorrelatedGaussian
 from tff_textpriv.privacy.tree_noise import TreeNoise
 from tff_textpriv.settings import SettingsError, setting
 
@@ -50,9 +51,11 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
     below=float('inf'),
   )
   cohort_sampling: str = setting(
-    SEPARATED,
-    'How users come: each when it is its turn, as many rounds apart as the users allow.',
-    choices=(SEPARATED,),
+    ftrl.SEPARATED,
+    'How users come: each when it is its turn, as many rounds apart as the users allow '
+    '(separated); or, with --ftrl_noise=banded, drawn by chance from one slot of users '
+    'after the other, of which there are as many as bands (banded_poisson).',
+    choices=(ftrl.SEPARATED, ftrl.BANDED_POISSON),
   )
   ftrl_noise: str = setting(
     'blt',
@@ -93,6 +96,12 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
     """See the base class; with the noise that is the default."""
     return [_solve(question, name) for name in accountants.ACCOUNTANTS]
 
+  def slots(self, rounds: int, population: int, cohort: int) -> int:
+    """See the base class: as many as bands, where users are drawn from them."""
+    if self.cohort_sampling != ftrl.BANDED_POISSON:
+      return 1
+    return min(self.ftrl_bands or _DEFAULT_BANDS, rounds, population // cohort)
+
   def strategy(self, rounds: int, separation: int) -> correlated_noise.Strategy:
     """Returns how the noise of so many rounds hangs together.
 
@@ -120,23 +129,38 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
       return TreeNoise(rounds, size or longest)
     return BandedNoise(rounds, size or min(longest, _DEFAULT_BANDS))
 
-  def mechanism(self, deployment: mechanism.Deployment) -> CorrelatedGaussian:
+  def mechanism(self, deployment: mechanism.Deployment) -> ftrl.CorrelatedGaussian:
     """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.
 
     See the base class.
     """
     population, cohort = self.accounted_sizes(deployment)
-    rounds, separation = deployment.rounds, deployment.separation
+    rounds, simulated = deployment.rounds, deployment.separation
+    is_drawn = deployment.sampling == ftrl.BANDED_POISSON
+    if is_drawn:
+      self._check_drawn(len(deployment.stages))
+      simulated = self.slots(rounds, deployment.population, deployment.cohort)
+    separation = simulated
     if (population, cohort) != (deployment.population, deployment.cohort):
-      separation = population // cohort
+      slots = self.slots(rounds, population, cohort)
+      separation = slots if is_drawn else population // cohort
     self._check_participations(rounds, population, cohort, separation)
-    strategy = self.strategy(rounds, separation)
+    # The noise of a phase is made for its own rounds, and begins with them.
+    strategies = [
+      self.strategy(each, separation) for each in deployment.stages or (rounds,)
+    ]
+    strategy = strategies.pop(deployment.stage)
     num_coordinates = deployment.num_coordinates or mechanism.MANY_COORDINATES
-    # Nothing is drawn at random, and so PLD can tell.
+    # Nothing is drawn at random, or by Poisson sampling, and so PLD can tell.
     accountant = self.settled_accountant('poisson')
     delta = self.settled_delta(population)
-    cost = _cost(strategy, separation, num_coordinates * strategy.draws_per_round)
-    return CorrelatedGaussian(
+    cost: GaussianCost = _cost_of_run(
+      [strategy, *strategies], separation, num_coordinates
+    )
+    if is_drawn:
+      draws = num_coordinates * strategy.draws_per_round
+      cost = BandedRounds(1.0, population, cohort, separation, rounds, draws)
+    return ftrl.CorrelatedGaussian(
       sampling=deployment.sampling,
       population=population,
       cohort=cohort,
@@ -155,8 +179,25 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
       unit=deployment.unit,
       strategy=strategy,
       separation=separation,
-      simulated_separation=deployment.separation,
+      simulated_separation=simulated,
+      stage=deployment.stage,
+      other_strategies=tuple(strategies),
     )
+
+  def _check_drawn(self, num_phases: int) -> None:
+    """Refuses draws from slots where the theorem on them does not hold."""
+    if self.cohort_sampling != ftrl.BANDED_POISSON:
+      raise PrivacyError(
+        f'the settings are for {self.cohort_sampling} cohorts, not for '
+        f'{ftrl.BANDED_POISSON} ones'
+      )
+    problem = None
+    if self.ftrl_noise != 'banded':
+      problem = 'needs --ftrl_noise=banded'
+    elif num_phases > 1:
+      problem = 'is not for runs of several phases'
+    if problem is not None:
+      raise SettingsError('cohort_sampling', self.cohort_sampling, problem)
 
   def _check_participations(
     self, rounds: int, population: int, cohort: int, separation: int
@@ -175,25 +216,55 @@ class FtrlPrivacySettings(central_settings.NoisySumSettings):
       )
 
 
+def _cost_of_run(
+  strategies: Sequence[correlated_noise.Strategy],
+  separation: int,
+  num_coordinates: int,
+) -> CorrelatedRounds:
+  """Returns what all phases of a run cost together, as one release over all rounds.
+
+  With one noise multiplier z for all phases they are a Gaussian mechanism of z / S, where
+  S^2 is `ftrl.squared_sensitivity`: that is also what a ledger makes of their entries. To
+  it is added what drawing the noise costs, R d(n) for R rounds of n weights each. The
+  model of another phase, with another tokenizer, may be larger than this one, so that
+  this phase leaves room for 2 n. If the smallest model has n and all have at most 2 n
+  weights, then no phase has less noise than the z for which
+  epsilon(z / S) + R d(2 n) <= target, and they spend epsilon(z / S) + sum_i R_i d(n_i) at
+  most, which is no more. Were a model larger still, the ledger would end the run before
+  the round that goes beyond the target.
+  """
+  room = 2 if len(strategies) > 1 else 1
+  draws = room * num_coordinates * max(each.draws_per_round for each in strategies)
+  rounds = sum(each.rounds for each in strategies)
+  square = ftrl.squared_sensitivity(strategies, separation)
+  return CorrelatedRounds(1.0, rounds, (square,), draws)
+
+
 def _cost(
   strategy: correlated_noise.Strategy,
   separation: int,
-  num_draws: int = 0,
-  noise_multiplier: float = 1.0,
+  noise_multiplier: float,
 ) -> CorrelatedRounds:
-  return CorrelatedRounds(
-    noise_multiplier, separation, strategy.squared_sensitivities(separation), num_draws
-  )
+  squares = strategy.squared_sensitivities(separation)
+  return CorrelatedRounds(noise_multiplier, separation, squares)
 
 
 def _solve(question: planning.Question, accountant: str) -> planning.Solution:
   """Solves for what is left out, by one accountant."""
   unknown, settings = question.unknown, FtrlPrivacySettings()
+  if question.sampling == ftrl.BANDED_POISSON:
+    settings = FtrlPrivacySettings(
+      cohort_sampling=ftrl.BANDED_POISSON, ftrl_noise='banded'
+    )
 
-  def at(cohort: int, rounds: int) -> CorrelatedRounds:
+  def at(cohort: int, rounds: int) -> GaussianCost:
+    noise = question.noise_multiplier or 1.0
+    if settings.cohort_sampling == ftrl.BANDED_POISSON:
+      slots = settings.slots(rounds, question.population, cohort)
+      return BandedRounds(noise, question.population, cohort, slots, rounds)
     separation = question.population // cohort
     strategy = settings.strategy(rounds, separation)
-    return _cost(strategy, separation, 0, question.noise_multiplier or 1.0)
+    return _cost(strategy, separation, noise)
 
   cohort, rounds = question.cohort or 1, question.rounds or 1
   if question.epsilon is not None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dp_accounting
@@ -86,12 +86,31 @@ def composition(
   for entry in entries:
     if entry.cost is not None and entry.cost.event() is not None:
       counts[entry.cost] = counts.get(entry.cost, 0) + entry.count
-  parts = tuple(cost.composed(count) for cost, count in counts.items())
+  parts = _joined(cost.composed(count) for cost, count in counts.items())
   relations = [cost.relation for cost in counts if cost.relation is not None]
   return (
     dp_accounting.ComposedDpEvent(parts),
     relations[0] if relations else ADD_OR_REMOVE_ONE,
   )
+
+
+def _joined(
+  events: Iterable[dp_accounting.DpEvent],
+) -> tuple[dp_accounting.DpEvent, ...]:
+  """Returns events with all Gaussian mechanisms among them as one, which they are.
+
+  Mechanisms of noise multipliers z_i, each of which may depend on what those before it
+  released, are together exactly as private as one of (sum_i z_i^-2)^(-1/2) (Dong et al.,
+  Gaussian Differential Privacy, 2022, Corollary 3.3). An accountant who composes them
+  finds the same, up to the rounding of losses, which is spared.
+  """
+  parts = tuple(events)
+  gaussians = [e for e in parts if isinstance(e, dp_accounting.GaussianDpEvent)]
+  if len(gaussians) < 2:
+    return parts
+  moved = math.hypot(*(1 / event.noise_multiplier for event in gaussians))
+  others = (event for event in parts if event not in gaussians)
+  return (dp_accounting.GaussianDpEvent(1 / moved), *others)
 
 
 def spent(entries: Entries, delta: float, accountant: str) -> float:

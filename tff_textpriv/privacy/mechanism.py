@@ -35,7 +35,8 @@ class Deployment:
   """What a mechanism has to know of the run that it is for.
 
   Attributes:
-    sampling: How cohorts are drawn: 'poisson' or 'fixed'; or 'separated', not drawn.
+    sampling: How cohorts are drawn: 'poisson', 'fixed' or 'banded_poisson'; or
+      'separated', not drawn.
     population: Users who may be drawn.
     cohort: (Expected) users per round.
     rounds: Number of rounds the run is going to make.
@@ -50,6 +51,10 @@ class Deployment:
     spent_besides: What these users spend besides its rounds, an epsilon.
     spent_elsewhere: What other users of the run spend, an epsilon.
     separation: The least number of rounds from one participation of a user to the next.
+    dropout_rate: The probability that a user who was drawn does not report.
+    stages: The rounds of each phase in which these users train, in order, where there are
+      several; together they are all rounds.
+    stage: Which of them it is for.
   """
 
   sampling: str
@@ -64,6 +69,9 @@ class Deployment:
   spent_besides: float = 0.0
   spent_elsewhere: float = 0.0
   separation: int = 1
+  dropout_rate: float = 0.0
+  stages: tuple[int, ...] = ()
+  stage: int = 0
 
   def stream_from(self, source: str) -> randomness.Stream:
     """Returns where random numbers come from, given the source that was asked for."""
@@ -83,6 +91,8 @@ class Mechanism:
     aggregator: The module of `aggregators` that does what the mechanism says.
     randomizes_on_device: Whether clients draw random numbers of their own.
     by_user: Whether a round costs only those who take part in it.
+    starts_anew: Whether each phase of a run is a mechanism of its own, whose aggregator
+      keeps nothing of the phase before.
     entry_name: What the ledger calls a round.
     accountants: Those that can tell its figure.
     delta: Delta of the guarantee.
@@ -97,6 +107,7 @@ class Mechanism:
   aggregator: ClassVar[str] = ''
   randomizes_on_device: ClassVar[bool] = False
   by_user: ClassVar[bool] = False
+  starts_anew: ClassVar[bool] = False
   entry_name: ClassVar[str] = 'training rounds'
   accountants: ClassVar[tuple[str, ...]] = ('rdp', 'pld')
   # No values here: a dataclass would take them for the defaults of its fields.
@@ -270,6 +281,17 @@ class MechanismSettings(Settings):
   def cohort_sampling(self) -> str | None:
     """How users must come; `None` where the run may draw them as it likes."""
     return None
+
+  def slots(self, rounds: int, population: int, cohort: int) -> int:
+    """Returns into how many slots users are dealt, of which one is drawn from at a time.
+
+    Args:
+      rounds: The number of rounds.
+      population: The number of users.
+      cohort: (Expected) users per round.
+    """
+    del rounds, population, cohort  # Everybody may be drawn in every round.
+    return 1
 
   @classmethod
   def solve(cls, question: planning.Question) -> list[planning.Solution]:

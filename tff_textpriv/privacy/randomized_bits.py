@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import (
+  bits_card,
   card_blocks,
   claim_settings,
   ledger_entries,
   local_mechanism,
   mechanism,
   randomized_response,
+  shuffling,
 )
 from tff_textpriv.privacy.costs import Bits
 from tff_textpriv.privacy.errors import PrivacyError
-from tff_textpriv.privacy.truth_table import truth_table
 from tff_textpriv.settings import SettingsError, setting
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
       population=deployment.population,
       stream=deployment.stream_from(self.noise_source),
       unit=deployment.unit,
+      crowd=shuffling.Crowd(
+        deployment.sampling,
+        deployment.population,
+        deployment.cohort,
+        deployment.dropout_rate,
+      ),
     )
 
 
@@ -95,6 +102,7 @@ class RandomizedBits(local_mechanism.LocalMechanism):
     claim: Whether the run claims its figure; false for comparisons.
     stream: A secret, for clients that are given no seed of their own.
     unit: What is protected: all the data of one user.
+    crowd: How many reports a shuffler would mix in a round; by default the user's own.
   """
 
   aggregator = 'bit_randomized_response'
@@ -116,6 +124,7 @@ class RandomizedBits(local_mechanism.LocalMechanism):
     default_factory=randomness.Stream.of_system
   )
   unit: str = 'user'
+  crowd: shuffling.Crowd = shuffling.Crowd()
 
   def __post_init__(self) -> None:
     if not 1 <= self.num_reported <= self.num_coordinates:
@@ -227,82 +236,8 @@ class RandomizedBits(local_mechanism.LocalMechanism):
 
   def describe(self, ledger: 'Ledger') -> dict[str, Any]:
     """See the base class."""
-    rounds = list(ledger.rounds_by_user.values())
-    return {
-      'unit': self.unit,
-      'epsilon_per_coordinate': self.epsilon,
-      'flip_probability': self.response.flip_probability,
-      'num_coordinates': self.num_coordinates,
-      'coordinates_per_client': self.num_reported,
-      'truth_table': [
-        dataclasses.asdict(row) for row in truth_table(self, max(rounds, default=0))
-      ],
-      'users_who_took_part': len(rounds),
-      'by_user': [
-        {
-          'rounds': name,
-          'pure': self.cost.pure_epsilon(count),
-          'composed': self.cost.epsilon(count, self.delta),
-        }
-        for name, count in local_mechanism.user_rows(rounds).items()
-      ],
-      'noise_source': self.noise_source,
-    }
+    return bits_card.describe(self, ledger)
 
   def blocks(self, ledger: 'Ledger') -> list[card_blocks.Block]:
     """See the base class."""
-    numbers = self.describe(ledger)
-    figures = ('epsilon (pure)', f'epsilon at delta {self.delta:g} (exact)')
-    shown = card_blocks.figure
-    return [
-      self.unit_block,
-      card_blocks.paragraph(self._mechanism_note(), title='Mechanism'),
-      card_blocks.paragraph(self._sampling_note()),
-      card_blocks.noise_source(self.noise_source),
-      card_blocks.table(
-        ('what is looked at', 'bits', *figures),
-        [
-          (
-            row['what'],
-            f'{row["num_bits"]:,}',
-            shown(row['pure']),
-            shown(row['composed']),
-          )
-          for row in numbers['truth_table']
-        ],
-        title='What epsilon is of',
-      ),
-      local_mechanism.users_table(
-        figures,
-        [
-          (row['rounds'], shown(row['pure']), shown(row['composed']))
-          for row in numbers['by_user']
-        ],
-        numbers['users_who_took_part'],
-      ),
-    ]
-
-  def _mechanism_note(self) -> str:
-    return (
-      'Each coordinate of a user’s update is clipped to [-q, q], becomes one bit at random '
-      'with a mean that follows its value, and the bit is flipped with probability '
-      f'{self.response.flip_probability:.4g} before it leaves the device. Two users, '
-      'however different, give any one bit with probabilities at most a factor '
-      f'e^{self.epsilon:g} apart; their bits taken together tell them apart as the table '
-      'says.'
-    )
-
-  def _sampling_note(self) -> str:
-    if not self.samples_coordinates:
-      return (
-        'Coordinates. A user reports all of them in every round. '
-        '--coordinates_per_client has a user report fewer, which divides the pure figure '
-        'accordingly and makes the mean noisier.'
-      )
-    return (
-      f'Coordinates. A user reports {self.num_reported:,} of {self.num_coordinates:,} in a '
-      'round, drawn anew each time. The server knows which ones, so that nothing is gained '
-      'beyond their number: a round costs what their bits cost. A given coordinate is '
-      f'reported in {self.reported_share:.3g} of a user’s rounds on average; the table '
-      'counts the worst case, all of them.'
-    )
+    return bits_card.blocks(self, ledger)

@@ -20,6 +20,7 @@ that one comparison, in the tails too.
 import dataclasses
 import functools
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -30,7 +31,7 @@ _SLOTS = 1 << SLOT_BITS
 # Strips of 1/32 to 1/16 of a standard deviation, of which 97 in 100 numbers are kept.
 _STRIPS_PER_STDDEV = 16
 # How far the noise reaches, in standard deviations, beyond where a user can move it.
-_REACH = 12.0
+REACH = 12.0
 # A user who can move it further is not hidden by it at any epsilon that means something.
 LONGEST_SHIFT = 400.0
 # Below this the law is not that of a rounded Gaussian to the precision that is claimed.
@@ -57,14 +58,23 @@ class Tables:
     strip_bits: The number b of bits that choose a number within a strip.
     starts: The first number of the strip of each slot, int64 [slots].
     log_keeps: What the logarithm of the probability to be kept has besides
-      -j^2 / (2 variance), for each slot, float64 [slots].
+      -j^2 curvature, for each slot, float64 [slots].
+    curvature: 1 / (2 variance); 0 where strips have one number each.
     kept: The share of draws that are kept.
   """
 
   strip_bits: int
   starts: np.ndarray
   log_keeps: np.ndarray
+  curvature: float
   kept: float
+
+
+class Law(Protocol):
+  """A law on whole numbers that can be drawn."""
+
+  def tables(self) -> Tables:
+    """Returns what a draw looks up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +107,11 @@ class RoundedGaussian:
   @property
   def reach(self) -> float:
     """The largest number that can be drawn, in standard deviations."""
-    return _REACH + self.shift
+    return REACH + self.shift
 
   def tables(self) -> Tables:
     """Returns what a draw looks up."""
-    return _tables(self.stddev, self.reach)
+    return gaussian_tables(self.stddev, self.variance, self.reach)
 
 
 def added_epsilon(num_draws: int) -> float:
@@ -114,19 +124,52 @@ def added_epsilon(num_draws: int) -> float:
 
 def added_delta(num_draws: int) -> float:
   """Returns what the tails may add to delta: those that are cut off, or coarse."""
-  return num_draws * (math.erfc(_REACH / math.sqrt(2)) + _TAIL_ERROR)
+  return num_draws * (math.erfc(REACH / math.sqrt(2)) + _TAIL_ERROR)
 
 
 @functools.lru_cache(maxsize=8)
-def _tables(stddev: float, reach: float) -> Tables:
-  """Lays out strips and slots: to each strip as many slots as its largest probability."""
+def gaussian_tables(stddev: float, variance: float, reach: float) -> Tables:
+  """Returns the tables of a law in proportion to exp(-j^2 / (2 variance)).
+
+  Args:
+    stddev: Its standard deviation.
+    variance: That in the exponent.
+    reach: The largest number, in standard deviations.
+  """
   strip_bits = max(0, math.floor(math.log2(stddev / _STRIPS_PER_STDDEV)))
   width = 1 << strip_bits
   per_side = math.ceil(reach * stddev / width)
   strips = np.arange(-per_side, per_side, dtype=np.int64)
   # The number of a strip that is nearest to 0, and so the likeliest.
   nearest = np.where(strips >= 0, strips * width, (strips + 1) * width - 1)
-  log_largest = -(nearest.astype(np.float64) ** 2) / (2 * (stddev**2 + 1 / 12))
+  log_largest = -(nearest.astype(np.float64) ** 2) / (2 * variance)
+  return lay_out(
+    strips * width,
+    log_largest,
+    total=math.sqrt(2 * math.pi) * stddev,
+    strip_bits=strip_bits,
+    curvature=0.5 / variance,
+  )
+
+
+def lay_out(
+  starts: np.ndarray,
+  log_largest: np.ndarray,
+  *,
+  total: float,
+  strip_bits: int = 0,
+  curvature: float = 0.0,
+) -> Tables:
+  """Deals slots out: to each strip as many as its largest probability.
+
+  Args:
+    starts: The first number of each strip, int64 [strips], in order.
+    log_largest: The logarithm of the largest weight in each strip, float64 [strips].
+    total: The sum of the weights of all numbers.
+    strip_bits: Strips have 2 to this numbers.
+    curvature: Numbers j of a strip have weights exp(-j^2 curvature). Where it is 0, strips
+      have one number each.
+  """
 
   def slots_of(scale: float) -> np.ndarray:
     return np.maximum(1, np.ceil(scale * np.exp(log_largest))).astype(np.int64)
@@ -136,13 +179,14 @@ def _tables(stddev: float, reach: float) -> Tables:
     middle = (low + high) / 2
     low, high = (middle, high) if slots_of(middle).sum() <= _SLOTS else (low, middle)
   slots = slots_of(low)
-  slots[per_side] += _SLOTS - slots.sum()
+  slots[np.argmax(log_largest)] += _SLOTS - slots.sum()
   # The least factor with which no probability to be kept exceeds 1.
   log_scale = (log_largest - np.log(slots)).max()
-  kept = math.sqrt(2 * math.pi) * stddev / (math.exp(log_scale) * _SLOTS * width)
+  own = 0.0 if curvature else log_largest
   return Tables(
     strip_bits,
-    np.repeat(strips * width, slots),
-    np.repeat(-log_scale - np.log(slots), slots),
-    kept,
+    np.repeat(starts, slots),
+    np.repeat(own - log_scale - np.log(slots), slots),
+    curvature,
+    total / (math.exp(log_scale) * _SLOTS * (1 << strip_bits)),
   )

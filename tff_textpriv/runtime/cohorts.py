@@ -40,13 +40,16 @@ class CohortSampler:
   Attributes:
     client_ids: All users.
     sampling: `poisson`, every user independently with the same probability, so
-      that the cohort's size varies; `fixed`, so many without replacement; or
+      that the cohort's size varies; `fixed`, so many without replacement;
       `separated`, nobody by chance, but each user in its turn, which follows from the
-      user's own id: whoever else comes or goes does not change it. The privacy
-      accountant must treat each as what it is.
+      user's own id: whoever else comes or goes does not change it; or `banded_poisson`,
+      users of one slot after the other, each of them independently with the same
+      probability. A user's slot follows from the user's own id. The privacy accountant
+      must treat each as what it is.
     cohort_size: The number of users a round, expected or exact.
     dropout_rate: The probability that a user who was drawn does not report.
     stream: Where the draws come from.
+    slots: With `banded_poisson`, the number of slots.
   """
 
   def __init__(
@@ -56,22 +59,30 @@ class CohortSampler:
     sampling: str,
     stream: randomness.Stream,
     dropout_rate: float = 0.0,
+    slots: int = 1,
   ):
     """Prepares the draws.
 
     Args:
       client_ids: All users.
       cohort_size: The number of users a round, expected or exact.
-      sampling: `poisson`, `fixed` or `separated`.
+      sampling: `poisson`, `fixed`, `separated` or `banded_poisson`.
       stream: Where the draws come from; a secret, if a promise rests on them.
       dropout_rate: The probability that a user who was drawn does not report.
+      slots: With `banded_poisson`, the number of slots.
     """
     if cohort_size > len(client_ids):
       raise CohortError(
         f'--clients_per_round={cohort_size}: there are only {len(client_ids)} '
         'training users'
       )
+    if slots * cohort_size > len(client_ids):
+      raise CohortError(
+        f'{cohort_size} of {len(client_ids)} users cannot be drawn from each of {slots} '
+        'slots'
+      )
     self.sampling = sampling
+    self.slots = slots
     self.client_ids = client_ids
     self._places = {user: place for place, user in enumerate(client_ids)}
     self.cohort_size = cohort_size
@@ -80,13 +91,16 @@ class CohortSampler:
     if sampling == 'separated':
       shares = stream.shares('turn', client_ids)
       self._phases = (shares * len(client_ids)).astype(np.int64)
+    elif sampling == 'banded_poisson':
+      shares = stream.shares('slot', client_ids)
+      self._slots = (shares * slots).astype(np.int64)
 
   @property
   def separation(self) -> int:
     """The least number of rounds from one participation of a user to the next."""
-    if self.sampling != 'separated':
-      return 1
-    return len(self.client_ids) // self.cohort_size
+    if self.sampling == 'separated':
+      return len(self.client_ids) // self.cohort_size
+    return self.slots
 
   def cohort(self, round_number: int) -> list[str]:
     """Returns the users of a round; unless their number is fixed, perhaps nobody."""
@@ -97,6 +111,11 @@ class CohortSampler:
       chosen = turns.nonzero()[0]
     elif self.sampling == 'poisson':
       chosen = (rng.random(population) < self.cohort_size / population).nonzero()[0]
+    elif self.sampling == 'banded_poisson':
+      # Everybody draws, so that nobody's draw depends on who else is in the slot.
+      share = self.slots * self.cohort_size / population
+      in_turn = self._slots == (round_number - 1) % self.slots
+      chosen = (in_turn & (rng.random(population) < share)).nonzero()[0]
     else:
       chosen = rng.choice(population, self.cohort_size, replace=False)
     return [self.client_ids[i] for i in chosen]

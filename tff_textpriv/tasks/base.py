@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 from tff_textpriv import flags, tasks
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.iterative_processes import registry
 from tff_textpriv.iterative_processes.algorithm import Algorithm
 from tff_textpriv.privacy import own_mechanism
 from tff_textpriv.privacy.mechanism import MechanismSettings
@@ -89,13 +88,13 @@ def make_experiment(
 
   Args:
     task: The task that is run.
-    given: Values by the names of flags, `algo` among them: texts as one would type
-      them, or Python values.
+    given: Values by the names of flags, `algo` and perhaps `mechanism` among them: texts
+      as one would type them, or Python values.
     own: Objects that take the place of what flags name.
 
   Raises:
     ValueError: For a name that is unknown, a value that is wrong, or a flag of another
-      algorithm.
+      algorithm or mechanism.
   """
   groups = command_flags.groups(task)
   known = [f'--{field.name}' for group in groups for field in group.fields()]
@@ -116,7 +115,7 @@ def make_experiment(
   privacy: MechanismSettings = flags.make(algorithm.privacy, given)
   if task.accounts_own_users:
     sizes = {'accounted_population', 'accounted_cohort'} - given.keys()
-    sizes &= _flag_names(algorithm.privacy)
+    sizes &= algorithm.privacy.__dataclass_fields__.keys()
     privacy = dataclasses.replace(privacy, **dict.fromkeys(sizes))
   if own.aggregator is not None:
     privacy = own_mechanism.OwnAggregatorSettings(own.aggregator)
@@ -126,7 +125,15 @@ def make_experiment(
     flags.make(task.settings, {**task.defaults(algorithm), **given}),
     algorithm_settings,
     privacy,
-    flags.make(task.run_settings, given),
+    # What the mechanism decides, how users come, is no matter of the run.
+    flags.make(
+      task.run_settings,
+      {
+        n: v
+        for n, v in given.items()
+        if n not in algorithm.privacy.__dataclass_fields__
+      },
+    ),
     flags.make(run_settings.MachineSettings, given),
     own,
   )
@@ -155,15 +162,11 @@ def _refuse_foreign(
   algorithm: Algorithm,
   titles: Mapping[type[settings_lib.Settings], str],
 ) -> None:
-  """Raises `UsageError` if a flag of another algorithm or variant was given."""
+  """Raises `UsageError` for a flag of another algorithm, mechanism or variant."""
   for name in sorted(
     given.keys() - {'algo'} - command_flags.own_flags(task, algorithm)
   ):
-    owners = [
-      other.name
-      for other in registry.ALGORITHMS.values()
-      if name in _flag_names(other.settings) | _flag_names(other.privacy)
-    ]
+    owners = command_flags.owners(name, algorithm)
     if not owners:
       others = [title for group, title in titles.items() if group is not task.settings]
       raise flags.UsageError(
@@ -173,13 +176,9 @@ def _refuse_foreign(
     why = ''.join(
       f': {reason}'
       for group, reason in algorithm.refuses.items()
-      if name in _flag_names(group)
+      if name in group.__dataclass_fields__
     )
     raise flags.UsageError(
-      f'--{name} is not a flag of --algo={algorithm.name}; it belongs to '
+      f'--{name} is not a flag of {command_flags.command(algorithm)}; it belongs to '
       f'{", ".join(owners)}{why}'
     )
-
-
-def _flag_names(group: type[settings_lib.Settings]) -> set[str]:
-  return {field.name for field in dataclasses.fields(group)}

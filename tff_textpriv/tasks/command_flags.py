@@ -1,4 +1,4 @@
-"""Which algorithms a task takes, and the flags of its command."""
+"""Which algorithms a task takes, under which mechanisms, and its command's flags."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,7 +7,11 @@ from typing import Any
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.iterative_processes.algorithm import CLASSIFICATION, Algorithm
+from tff_textpriv.iterative_processes.algorithm import (
+  CLASSIFICATION,
+  OWN_MECHANISM,
+  Algorithm,
+)
 from tff_textpriv.models import sequence_presets
 from tff_textpriv.settings import setting
 from tff_textpriv.training import experiment as experiment_lib
@@ -54,7 +58,7 @@ def algorithms(*tasks: experiment_lib.Task) -> list[Algorithm]:
 def choose(
   task: experiment_lib.Task, given: Mapping[str, Any], title: str
 ) -> Algorithm:
-  """Returns the algorithm that `--algo` names.
+  """Returns the algorithm that `--algo` names, under what `--mechanism` names.
 
   Args:
     task: The task itself, that is, the variant that is meant.
@@ -62,7 +66,8 @@ def choose(
     title: What the task is called in a message.
 
   Raises:
-    ValueError: If there is no such algorithm, or it is not one for the task.
+    ValueError: If there is no such algorithm, or it is not one for the task, or has no
+      such mechanism.
   """
   known = [algorithm.name for algorithm in algorithms(task)]
   name = given.get('algo')
@@ -81,15 +86,77 @@ def choose(
     raise flags.UsageError(
       f'--algo={name} does not go with the {title}, {why}; {", ".join(known)} do'
     )
-  return algorithm
+  return under_mechanism(algorithm, given)
+
+
+def under_mechanism(algorithm: Algorithm, given: Mapping[str, Any]) -> Algorithm:
+  """Returns an algorithm under the mechanism that `--mechanism` names.
+
+  Args:
+    algorithm: The algorithm, as the registry has it.
+    given: Values by the names of flags.
+
+  Raises:
+    ValueError: If it has no such mechanism.
+  """
+  name = given.get('mechanism')
+  if name is None:
+    return algorithm
+  if not algorithm.mechanisms:
+    others = [each.name for each in registry.ALGORITHMS.values() if each.mechanisms]
+    raise flags.UsageError(
+      f'--mechanism is not a flag of --algo={algorithm.name}, which has only one; it '
+      f'belongs to {", ".join(others)}'
+    )
+  known = algorithm.choices
+  if name not in known:
+    hint = settings_lib.did_you_mean(str(name), known)
+    raise settings_lib.SettingsError(
+      'mechanism',
+      name,
+      f'--algo={algorithm.name} has {", ".join(known)}{hint}',
+    )
+  return known[name]
+
+
+def command(algorithm: Algorithm) -> str:
+  """Returns the flags that choose an algorithm and its mechanism."""
+  if algorithm.mechanism == OWN_MECHANISM:
+    return f'--algo={algorithm.name}'
+  return f'--algo={algorithm.name} --mechanism={algorithm.mechanism}'
+
+
+def owners(flag: str, algorithm: Algorithm) -> list[str]:
+  """Returns to what a flag belongs that an algorithm does not have as it is.
+
+  That is to other mechanisms of the same algorithm, or else to other algorithms.
+  """
+  own = [
+    f'--mechanism={name}'
+    for name, each in registry.ALGORITHMS[algorithm.name].choices.items()
+    if has_flag(each, flag)
+  ]
+  return own or [
+    each.name for each in registry.ALGORITHMS.values() if has_flag(each, flag)
+  ]
+
+
+def has_flag(algorithm: Algorithm, name: str) -> bool:
+  """Tells whether a flag is one of an algorithm, or of its mechanism."""
+  groups = (algorithm.settings, algorithm.privacy)
+  return any(name in group.__dataclass_fields__ for group in groups)
 
 
 def groups(task: experiment_lib.Task) -> list[flags.Group]:
   """Returns all groups of flags that the task's command knows."""
   known = algorithms(*family(task))
-  privacy = {a.privacy: a.name for a in known}
+  privacy = {
+    under.privacy: command(under).removeprefix('--algo=')
+    for algorithm in known
+    for under in algorithm.choices.values()
+  }
   return [
-    flags.Group('Choice of algorithm', _choice(*family(task))),
+    flags.Group('Choice of algorithm', _choice(known)),
     *_task_groups(task, family(task)),
     *(flags.Group(f'Algorithm {a.name}', a.settings) for a in known),
     *(flags.Group(f'Privacy ({name})', group) for group, name in privacy.items()),
@@ -104,6 +171,7 @@ def groups_of_algorithm(
   """Returns the groups of flags that runs with an algorithm have."""
   meant = [each for each in family(task) if takes(each, algorithm)]
   return [
+    *_mechanism_groups(algorithm),
     flags.Group(f'Algorithm {algorithm.name}', algorithm.settings),
     flags.Group('Privacy', algorithm.privacy),
     *_task_groups(task, meant),
@@ -114,7 +182,7 @@ def groups_of_algorithm(
 
 def flag_names(task: experiment_lib.Task, algorithm: Algorithm) -> set[str]:
   """Returns the flags that a run of the task, or of a variant, may have."""
-  if algorithm not in algorithms(*family(task)):
+  if not any(takes(each, algorithm) for each in family(task)):
     return set()
   return {
     field.name
@@ -128,13 +196,40 @@ def own_flags(task: experiment_lib.Task, algorithm: Algorithm) -> set[str]:
   return flag_names(dataclasses.replace(task, variants={}), algorithm)
 
 
-def _choice(*tasks: experiment_lib.Task) -> type[settings_lib.Settings]:
-  """Makes the settings of which `--algo` is the only one."""
-  names = [algorithm.name for algorithm in algorithms(*tasks)]
-  field = setting(None, 'The algorithm; required.', choices=names)
+def _choice(known: list[Algorithm]) -> type[settings_lib.Settings]:
+  """Makes the settings that choose an algorithm and, where one has several, a mechanism."""
+  names = [algorithm.name for algorithm in known]
+  fields = {'algo': setting(None, 'The algorithm; required.', choices=names)}
+  mechanisms = dict.fromkeys(name for a in known if a.mechanisms for name in a.choices)
+  if mechanisms:
+    fields['mechanism'] = _mechanism(tuple(mechanisms))
+  return _settings('AlgorithmChoice', fields)
+
+
+def _mechanism_groups(algorithm: Algorithm) -> list[flags.Group]:
+  """Returns the group of `--mechanism`, if an algorithm has a choice."""
+  if not algorithm.mechanisms:
+    return []
+  choices = tuple(registry.ALGORITHMS[algorithm.name].choices)
+  made = _settings('MechanismChoice', {'mechanism': _mechanism(choices)})
+  return [flags.Group('Choice of mechanism', made)]
+
+
+def _mechanism(choices: tuple[str, ...]) -> Any:
+  return setting(
+    OWN_MECHANISM,
+    'What noises the updates and makes the promise: the algorithm’s own mechanism, or one '
+    'of the others that it has. Each has flags of its own.',
+    choices=choices,
+    key='a mechanism in place of its own',
+  )
+
+
+def _settings(name: str, fields: Mapping[str, Any]) -> type[settings_lib.Settings]:
+  """Makes a class of settings that are texts."""
   return dataclasses.make_dataclass(
-    'AlgorithmChoice',
-    [('algo', str | None, field)],
+    name,
+    [(each, str | None, field) for each, field in fields.items()],
     bases=(settings_lib.Settings,),
     frozen=True,
   )

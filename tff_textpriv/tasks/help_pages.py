@@ -1,7 +1,8 @@
 """What `--help` of a task prints: a page to begin with, and pages with all flags.
 
 `--help` names the algorithms and the flags that matter most, `--algo=NAME --help` all
-flags of one algorithm, and `--helpfull` all flags of all of them.
+flags of one algorithm (with `--mechanism=NAME`, under another mechanism than its own), and
+`--helpfull` all flags of all of them.
 """
 
 import importlib
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 from tff_textpriv import flags, tasks
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import registry
 from tff_textpriv.iterative_processes.algorithm import Algorithm
 from tff_textpriv.privacy.mechanism import MechanismSettings
 from tff_textpriv.tasks import command_flags
@@ -45,11 +47,22 @@ def page(task: experiment_lib.Task, argv: Sequence[str] = ()) -> str:
   title = command_flags.titles(task)[task.settings]
   by_name = {algorithm.name: algorithm for algorithm in known}
   algorithm = by_name.get(given['algo']) or command_flags.choose(task, given, title)
+  chosen = command_flags.under_mechanism(algorithm, given)
   return flags.format_help(
-    _usage(task, algorithm.name),
+    _usage(task, command_flags.command(chosen)),
     f'{task.summary} {algorithm.name}: {algorithm.summary}. Promise: '
-    f'{algorithm.privacy.promise}.',
-    command_flags.groups_of_algorithm(task, algorithm),
+    f'{chosen.privacy.promise}.{_alternatives(chosen)}',
+    command_flags.groups_of_algorithm(task, chosen),
+  )
+
+
+def _alternatives(chosen: Algorithm) -> str:
+  """Says what an algorithm promises under its other mechanisms."""
+  choices = registry.ALGORITHMS[chosen.name].choices
+  return ''.join(
+    f' With --mechanism={name}: {under.privacy.promise}.'
+    for name, under in choices.items()
+    if name != chosen.mechanism
   )
 
 
@@ -80,7 +93,7 @@ def _first_page(task: experiment_lib.Task) -> str:
     *(line for example in examples(task) for line in _wrapped(example)),
     '',
     'More:',
-    '  --algo=NAME --help   all flags of runs with an algorithm',
+    '  --algo=NAME --help   all flags of runs with an algorithm, and its other mechanisms',
     '  --helpfull           all flags of all algorithms',
     '  --flagfile=FILE      flags from a file, one per line',
   ]
@@ -155,8 +168,8 @@ def _owners(task: experiment_lib.Task, name: str) -> list[str]:
   return [
     algorithm.name
     for algorithm in command_flags.algorithms(*command_flags.family(task))
-    for group in (algorithm.settings, algorithm.privacy)
-    if group is not None and name in group.__dataclass_fields__
+    if command_flags.has_flag(algorithm, name)
+    or (name == 'mechanism' and algorithm.mechanisms)
   ]
 
 
@@ -164,5 +177,5 @@ def _command(task: experiment_lib.Task) -> str:
   return f'python -m {tasks.__name__}.{task.name}'
 
 
-def _usage(task: experiment_lib.Task, algorithm: str = 'NAME') -> str:
-  return f'{_command(task)} --algo={algorithm} [--flag=value ...]'
+def _usage(task: experiment_lib.Task, choice: str = '--algo=NAME') -> str:
+  return f'{_command(task)} {choice} [--flag=value ...]'

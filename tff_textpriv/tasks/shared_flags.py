@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import registry
+from tff_textpriv.iterative_processes.algorithm import Algorithm
 from tff_textpriv.tasks import command_flags
 from tff_textpriv.training import experiment
 
@@ -43,24 +44,41 @@ def split(
   )
 
 
-def has(argument: str, task: experiment.Task, algorithm: str) -> bool:
-  """Tells whether runs of the task with the algorithm have the flag."""
-  return bool(
-    _possible_names(argument)
-    & command_flags.flag_names(task, registry.ALGORITHMS[algorithm])
+def under_mechanism(passed_on: Sequence[str], algorithm: str) -> Algorithm:
+  """Returns an algorithm under the mechanism that arguments name, if it has a choice.
+
+  Raises:
+    ValueError: If it has no such mechanism.
+  """
+  chosen = registry.ALGORITHMS[algorithm]
+  named = [each for each in passed_on if _possible_names(each) & {'mechanism'}]
+  if not named or not chosen.mechanisms:
+    return chosen
+  return command_flags.under_mechanism(
+    chosen, {'mechanism': named[-1].partition('=')[2]}
   )
+
+
+def has(argument: str, task: experiment.Task, algorithm: Algorithm) -> bool:
+  """Tells whether runs of the task with the algorithm have the flag."""
+  return bool(_possible_names(argument) & command_flags.flag_names(task, algorithm))
 
 
 def kept(passed_on: Sequence[str], task: experiment.Task, algorithm: str) -> list[str]:
   """Returns the arguments without those that only other algorithms have.
 
-  A flag of no algorithm at all stays: parsing it will refuse it.
+  Flags of another mechanism than the one that the arguments name are left out, too. A flag
+  of no algorithm at all stays: parsing it will refuse it.
   """
+  chosen = under_mechanism(passed_on, algorithm)
+  others = [
+    other for each in registry.ALGORITHMS.values() for other in each.choices.values()
+  ]
   return [
     argument
     for argument in passed_on
-    if has(argument, task, algorithm)
-    or not any(has(argument, task, other) for other in registry.ALGORITHMS)
+    if has(argument, task, chosen)
+    or not any(has(argument, task, other) for other in others)
   ]
 
 

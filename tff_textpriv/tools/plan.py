@@ -5,6 +5,12 @@
 
 solves for the noise multiplier. Whichever one of --epsilon, --noise_multiplier,
 --cohort and --rounds is left out is the one that is solved for.
+
+  python -m tff_textpriv.tools.plan --compare --population=1000000 --cohort=5000 \
+    --rounds=300 --delta=1e-7 --plot=trust.png
+
+shows, for one deployment, how much noise each way of keeping a promise needs, from a
+trusted server to nobody at all.
 """
 
 import dataclasses
@@ -13,13 +19,20 @@ import math
 
 from tff_textpriv import flags
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.privacy import planning
+from tff_textpriv.privacy import comparison, planning
+from tff_textpriv.privacy.correlated_cost import BandedRounds
 from tff_textpriv.privacy.costs import SAMPLINGS, SampledGaussian
-from tff_textpriv.settings import Settings, SettingsError, setting
+from tff_textpriv.settings import (
+  IncompatibleSettingsError,
+  Settings,
+  SettingsError,
+  setting,
+)
 
 DESCRIPTION = (
   'Solves for whichever one of --epsilon, --noise_multiplier, --cohort and --rounds is '
-  'left out, with RDP and PLD accounting side by side, and draws the trade-off.'
+  'left out, with RDP and PLD accounting side by side, and draws the trade-off. With '
+  '--compare, shows the noise of all trust models at one deployment.'
 )
 PICTURES = ('.png', '.pdf', '.svg')
 
@@ -41,13 +54,21 @@ class PlanSettings(Settings):
   sampling: str = setting(
     'poisson',
     'How cohorts are drawn: each user by chance (poisson), or a fixed number of users. '
-    'Those of dp_ftrl are not drawn.',
-    choices=SAMPLINGS,
+    'Those of dp_ftrl are not drawn, or from one slot after the other (banded_poisson).',
+    choices=(*SAMPLINGS, BandedRounds.sampling),
   )
   algo: str = setting(
     'dp_fed_avg',
     'The algorithm whose mechanism is planned.',
     choices=tuple(registry.ALGORITHMS),
+  )
+  compare: bool = setting(
+    False,
+    'Compare all trust models at --population, --cohort, --rounds and --delta, over '
+    'epsilon, in place of solving for something.',
+  )
+  num_coordinates: int = setting(
+    1_000_000, 'The size of an update, with --compare.', low=1
   )
   format: str = setting('text', 'Form of the answer.', choices=('text', 'json'))
   plot: str | None = setting(
@@ -64,6 +85,8 @@ class PlanSettings(Settings):
 
 def main(settings: PlanSettings) -> int:
   """Prints the solution by each accountant that can give one; returns 0."""
+  if settings.compare:
+    return _compare(settings)
   question = planning.Question(
     **{
       field.name: getattr(settings, field.name)
@@ -96,6 +119,64 @@ def main(settings: PlanSettings) -> int:
       settings.delta,
     )
   return 0
+
+
+def _compare(settings: PlanSettings) -> int:
+  """Prints the noise of all trust models, and draws it; returns 0."""
+  if settings.cohort is None or settings.rounds is None:
+    raise IncompatibleSettingsError('--compare needs --cohort and --rounds')
+  if settings.epsilon is not None or settings.noise_multiplier is not None:
+    raise IncompatibleSettingsError(
+      '--compare is over all epsilons: leave out --epsilon and --noise_multiplier'
+    )
+  if settings.cohort > settings.population:
+    raise IncompatibleSettingsError(
+      f'--cohort={settings.cohort} is larger than --population={settings.population}'
+    )
+  place = comparison.Place(
+    settings.population,
+    settings.cohort,
+    settings.rounds,
+    settings.delta,
+    settings.num_coordinates,
+  )
+  noises = {
+    model.name: [comparison.noise(model, place, one) for one in comparison.EPSILONS]
+    for model in comparison.TRUST_MODELS
+  }
+  title = (
+    f'{place.population:,} users, {place.cohort:,} per round, {place.rounds:,} rounds, '
+    f'delta {place.delta:g}'
+  )
+  if settings.format == 'json':
+    found = {'epsilons': comparison.EPSILONS, 'noise_on_the_mean': noises}
+    print(json.dumps(found, indent=2))
+  else:
+    print(_comparison_text(title, noises))
+  if settings.plot is not None:
+    from tff_textpriv.reports import comparison_plot
+
+    comparison_plot.draw(settings.plot, title, comparison.EPSILONS, noises)
+  return 0
+
+
+def _comparison_text(title: str, noises: dict[str, list[float | None]]) -> str:
+  """Writes the comparison as a table."""
+  width = max(map(len, noises))
+  lines = [
+    title,
+    'noise on the mean of a round, in clip norms; correlated noise by what is left of it '
+    'in sums',
+    '',
+    f'{"epsilon":<{width}}' + ''.join(f'{one:>10g}' for one in comparison.EPSILONS),
+  ]
+  for model in comparison.TRUST_MODELS:
+    cells = ''.join(
+      f'{"-":>10}' if value is None else f'{value:>10.3g}'
+      for value in noises[model.name]
+    )
+    lines.append(f'{model.name:<{width}}{cells}   trusts {model.trust}')
+  return '\n'.join(lines)
 
 
 def as_json(

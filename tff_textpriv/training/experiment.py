@@ -8,7 +8,7 @@ from typing import Any
 
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.iterative_processes.algorithm import Algorithm
+from tff_textpriv.iterative_processes.algorithm import OWN_MECHANISM, Algorithm
 from tff_textpriv.privacy.mechanism import MechanismSettings
 from tff_textpriv.training import own_parts, secret
 from tff_textpriv.training.run_settings import MachineSettings, RunSettings
@@ -91,6 +91,9 @@ class Experiment:
   def config(self) -> dict[str, Any]:
     """Everything that decides the result, by flag; what config.json holds."""
     config: dict[str, Any] = {'task': self.task.name, 'algo': self.algorithm.name}
+    # Where it is the algorithm's own, nobody needs to know that there are others.
+    if self.algorithm.mechanism != OWN_MECHANISM:
+      config['mechanism'] = self.algorithm.mechanism
     groups = (
       self.task_settings,
       self.algorithm_settings,

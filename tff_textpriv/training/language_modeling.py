@@ -126,7 +126,7 @@ class LanguageModeling(course.Course):
       f'{effect["perplexity_with_fresh_embeddings"]:.2f} with fresh embeddings'
     )
     return functools.partial(
-      resampling.carry_over, before.outcome.state, process, old, new
+      resampling.carry_over, before.outcome.state, process, before.mechanism, old, new
     )
 
   def finish(

@@ -27,12 +27,16 @@ class Phase:
     sampler: Draws its users.
     stream: Where the random numbers of its rounds come from, but for the cohorts, which
       runs with other phases but the same users share.
+    stages: The rounds of each phase of the same users, in order, itself among them.
+    stage: Its own place there.
   """
 
   index: int
   leg: algorithm.Leg
   sampler: cohorts.CohortSampler
   stream: randomness.Stream
+  stages: tuple[int, ...]
+  stage: int
 
   @property
   def folder(self) -> str:
@@ -49,17 +53,17 @@ class Phase:
       num_coordinates: The size of its model; if that is not known yet, what comes of it
         is only good for refusing what no model can keep.
     """
-    # The model that goes on after a switch has the rounds of all its phases.
-    rounds = chosen.run.total_rounds
-    if self.leg.users == algorithm.FIRST_HALF:
-      rounds = self.leg.last_round
     return chosen.privacy_settings.mechanism(
       Deployment(
         sampling=self.sampler.sampling,
         population=len(self.sampler.client_ids),
         cohort=self.sampler.cohort_size,
         separation=self.sampler.separation,
-        rounds=rounds,
+        dropout_rate=self.sampler.dropout_rate,
+        # The promise to users is one for all phases in which they train.
+        rounds=sum(self.stages),
+        stages=self.stages,
+        stage=self.stage,
         stream=self.stream,
         num_coordinates=num_coordinates,
         client_step=chosen.algorithm_settings.client_step,
@@ -84,12 +88,18 @@ def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Ph
     SettingsError: If a switch lies outside the run.
   """
   phases = []
-  for index, leg in enumerate(chosen.algorithm_settings.legs(chosen.run.total_rounds)):
-    if leg.users == algorithm.ALL_USERS:
-      leg = leg._replace(users=chosen.task_settings.training_group)
+  legs = [
+    leg._replace(users=leg.users or chosen.task_settings.training_group)
+    for leg in chosen.algorithm_settings.legs(chosen.run.total_rounds)
+  ]
+  for index, leg in enumerate(legs):
     users = members(client_ids, leg.users, chosen.stream)
-    sampler = _sampler(chosen, users, chosen.stream.child('users', leg.users))
-    phases.append(Phase(index, leg, sampler, chosen.stream.child('phase', index)))
+    # Users' turns go on over phases: the sampler counts all rounds of the run.
+    sampler = _sampler(chosen, leg, users, chosen.stream.child('users', leg.users))
+    stream = chosen.stream.child('phase', index)
+    theirs = [other for other in legs if other.users == leg.users]
+    stages = tuple(other.last_round - other.rounds_before for other in theirs)
+    phases.append(Phase(index, leg, sampler, stream, stages, theirs.index(leg)))
   return phases
 
 
@@ -101,14 +111,23 @@ def _reports(chosen: experiment.Experiment) -> dict[str, Any]:
 
 
 def _sampler(
-  chosen: experiment.Experiment, users: Sequence[str], stream: randomness.Stream
+  chosen: experiment.Experiment,
+  leg: algorithm.Leg,
+  users: Sequence[str],
+  stream: randomness.Stream,
 ) -> cohorts.CohortSampler:
   """Makes the sampler; without clients, there is one place that always takes part."""
   run = chosen.run
   if chosen.algorithm.gathers_data:
     return cohorts.CohortSampler(users, len(users), 'fixed', stream)
+  cohort, rounds = run.cohort(len(users)), leg.last_round - leg.rounds_before
   return cohorts.CohortSampler(
-    users, run.cohort(len(users)), chosen.cohort_sampling, stream, run.dropout_rate
+    users,
+    cohort,
+    chosen.cohort_sampling,
+    stream,
+    run.dropout_rate,
+    chosen.privacy_settings.slots(rounds, len(users), cohort),
   )
 
 

@@ -14,6 +14,7 @@ import tensorflow_federated as tff
 from tff_textpriv import files
 from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
+from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.text import remap, statistics, subword
 from tff_textpriv.training import language_workbench, tokenizer_sources
 
@@ -70,12 +71,25 @@ def learn_tokenizer(
 def carry_over(
   state: Any,
   process: tff.learning.templates.LearningProcess,
+  mechanism: Mechanism,
   old: language_workbench.LanguageWorkbench,
   new: language_workbench.LanguageWorkbench,
 ) -> Any:
-  """Carries a server state from one tokenizer's model to another's."""
+  """Carries a server state from one tokenizer's model to another's.
+
+  Args:
+    state: The state at the end of a phase.
+    process: The process of the next one.
+    mechanism: The mechanism of both.
+    old: The model and tokenizer before.
+    new: Those after.
+  """
   matrix = remap.remap_matrix(_subwords(new), _subwords(old))
-  return tokenizer_change.carry_over(state, process.initialize(), old.model, matrix)
+  fresh = process.initialize()
+  carried = tokenizer_change.carry_over(state, fresh, old.model, matrix)
+  if mechanism.starts_anew:
+    return carried._replace(aggregator=fresh.aggregator)
+  return carried
 
 
 def remap_effect(
