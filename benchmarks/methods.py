@@ -36,6 +36,7 @@ _FLAGS = {
   'dp_ftrl, blt': ('--algo=dp_ftrl', '--ftrl_noise=blt', *_NOISE),
   'dp_ftrl, banded': ('--algo=dp_ftrl', '--ftrl_noise=banded', *_NOISE),
   'dp_ftrl, tree': ('--algo=dp_ftrl', '--ftrl_noise=tree', *_NOISE),
+  'distributed': ('--algo=dp_fed_avg', '--mechanism=distributed', *_NOISE),
   'rr_ldp': ('--algo=rr_ldp', '--privacy_claim=false'),
 }
 _EVERYWHERE = (_BASELINE, 'fed_prox', 'fed_sgd', *_FLAGS, 'fed_att', 'scaffold')
