@@ -51,7 +51,7 @@ class Rounds:
     self._facts = {'part': part, 'clients': num_clients, 'population': population}
     self._facts['parameters'] = model.num_parameters
     self._process = ours.build_process(
-      model, model.initial_weights(0), cohort_size=num_clients, private=True
+      model, model.initial_weights(0), ours.gaussian(num_clients)
     )
     self._next_round = stacked_batches.NextRound(self._process)
     self._state = self._process.initialize()

@@ -18,7 +18,7 @@ from tff_textpriv.runtime import execution, heaps
 from tff_textpriv.training import ahead
 
 # A private round that nobody planned has no noise and is not made: more than are timed.
-_MOST_ROUNDS = 1000
+MOST_ROUNDS = 1000
 
 
 class Ours:
@@ -30,8 +30,7 @@ class Ours:
     self._process = build_process(
       language_models.build(workload.preset, workload.vocab_size, tied=False),
       workload.weights,
-      cohort_size=len(workload.posts),
-      private=workload.private,
+      gaussian(len(workload.posts)) if workload.private else no_privacy(),
     )
     self._next_round = stacked_batches.NextRound(self._process)
     self._state = self._process.initialize()
@@ -63,38 +62,43 @@ class Ours:
 def build_process(
   model: language_models.LanguageModel,
   weights: list[np.ndarray],
-  *,
-  cohort_size: int,
-  private: bool,
+  chosen_mechanism: mechanism.Mechanism,
 ) -> tff.learning.templates.LearningProcess:
   """Builds our process with plain SGD on clients and server."""
-  name = 'dp_fed_avg' if private else 'fed_avg'
-  algorithm = registry.ALGORITHMS[name]
   chosen = {
     'client_learning_rate': workloads.CLIENT_LEARNING_RATE,
     'server_optimizer': 'sgd',
     'server_learning_rate': 1.0,
   }
-  chosen_mechanism: mechanism.Mechanism
-  if not private:
-    chosen['client_weighting'] = 'uniform'
-    chosen_mechanism = no_mechanism.NoMechanism('a measurement of speed')
-  else:
-    chosen_mechanism = central.CentralGaussian(
-      sampling='fixed',
-      population=cohort_size,
-      cohort=cohort_size,
-      simulated_population=cohort_size,
-      simulated_cohort=cohort_size,
-      rounds=_MOST_ROUNDS,
-      clip=workloads.CLIP,
-      noise_multiplier=workloads.NOISE_MULTIPLIER,
-      delta=1e-6,
-      claim=False,
-    )
-  functional_model = learning_model.from_language_model(model, weights)
+  name = 'dp_fed_avg'
+  if isinstance(chosen_mechanism, no_mechanism.NoMechanism):
+    name, chosen['client_weighting'] = 'fed_avg', 'uniform'
+  algorithm = registry.ALGORITHMS[name]
   return algorithm.build(
-    functional_model, algorithm.settings(**chosen), chosen_mechanism
+    learning_model.from_language_model(model, weights),
+    algorithm.settings(**chosen),
+    chosen_mechanism,
+  )
+
+
+def no_privacy() -> mechanism.Mechanism:
+  """Returns the mechanism of a plain mean."""
+  return no_mechanism.NoMechanism('a measurement of speed')
+
+
+def gaussian(cohort_size: int) -> mechanism.Mechanism:
+  """Returns the mechanism of private rounds, of too little noise to hide anything."""
+  return central.CentralGaussian(
+    sampling='fixed',
+    population=cohort_size,
+    cohort=cohort_size,
+    simulated_population=cohort_size,
+    simulated_cohort=cohort_size,
+    rounds=MOST_ROUNDS,
+    clip=workloads.CLIP,
+    noise_multiplier=workloads.NOISE_MULTIPLIER,
+    delta=1e-6,
+    claim=False,
   )
 
 

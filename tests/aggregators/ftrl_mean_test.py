@@ -138,7 +138,8 @@ def test_updates_do_not_change_the_noise(tff_runtime, kind):
 
 
 @pytest.mark.parametrize('kind', _FLAGS)
-def test_a_resumed_run_repeats_its_noise(tff_runtime, kind):
+def test_a_resumed_run_repeats_its_noise(tff_runtime, monkeypatch, kind):
+  monkeypatch.setattr(ftrl_mean, '_BLOCK', 2 * _SIZE)  # Several blocks.
   plan, clients = _plan(kind), _clients(1, norm=0.1)
   whole, _ = _run(plan, clients)
   first, state = _run(plan, clients, rounds=6)
@@ -148,7 +149,7 @@ def test_a_resumed_run_repeats_its_noise(tff_runtime, kind):
   np.testing.assert_array_equal(whole, [*first, *rest])
   # Without what is kept of earlier rounds it would be another one.
   if kind != 'one band':
-    state['kept'] = np.zeros_like(state['kept'])
+    state['kept'] = tuple(map(np.zeros_like, state['kept']))
     forgetful, _ = _run(plan, clients, rounds=5, state=state)
     assert (forgetful != rest).any()
 
@@ -164,17 +165,20 @@ def _tells(kept, noise) -> bool:
 def test_a_state_does_not_tell_the_noise_of_earlier_rounds(
   tff_runtime, monkeypatch, kind
 ):
+  monkeypatch.setattr(ftrl_mean, '_BLOCK', 2 * _SIZE)
   noise, state = _run(_plan(kind), [], rounds=4)
-  assert not _tells(state['kept'], noise)
+  kept = np.concatenate(state['kept'], axis=1)
+  assert len(state['kept']) > 1 and kept.shape[1] == _SIZE
+  assert not _tells(kept, noise)
   # All 64 bits are as likely as not.
-  bits = np.unpackbits(np.ravel(state['kept']).view(np.uint8))
+  bits = np.unpackbits(np.ravel(kept).view(np.uint8))
   assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(bits.size)
   # Without the mask it would.
   monkeypatch.setattr(ftrl_mean, '_masked', lambda plan, number, kept: kept)
   bare, state = _run(_plan(kind), [], rounds=4)
   np.testing.assert_array_equal(bare, noise)
-  is_used = state['kept'].any(axis=1)
-  assert _tells(state['kept'][is_used], noise)
+  kept = np.concatenate(state['kept'], axis=1)
+  assert _tells(kept[kept.any(axis=1)], noise)
 
 
 def test_a_round_that_was_not_planned_is_not_made(tff_runtime):

@@ -17,7 +17,7 @@ from tff_textpriv.runtime import spread
 def process():
   model = recurrent_lm.LstmLanguageModel(50, 8, 8, 1, tied=False)
   weights = model.initial_weights(0)
-  return model, ours.build_process(model, weights, cohort_size=3, private=True)
+  return model, ours.build_process(model, weights, ours.gaussian(3))
 
 
 def test_a_type_has_the_bytes_of_its_tensors_and_clients_data_none():

@@ -179,6 +179,7 @@ def test_a_deployment_is_planned():
     2.0, None, 20_000, 2000, 10_000_000, 1e-8, 'banded_poisson'
   )
   rdp, pld = FtrlPrivacySettings.solve(question)
-  assert isinstance(pld.cost, BandedRounds) and pld.cost.bands == 16
+  sixteen = BandedRounds(pld.noise_multiplier, 10_000_000, 20_000, 16, 2000)
+  assert pld.epsilon == accountants.epsilon_of_rounds(sixteen, 2000, 1e-8, 'pld')
   assert pld.noise_multiplier < rdp.noise_multiplier
   assert 1.99 < pld.epsilon <= 2.0

@@ -106,10 +106,13 @@ def test_a_cohort_too_large_for_the_memory_is_trained_part_by_part(
   process = _linear_regression()
   with execution(log_dir=tmp_path):
     expected = _train(process)
-  state_bytes = spread.type_bytes(process.next.type_signature.parameter)
-  # Room for two clients at a time, so that seven are four parts.
+  # Room for two clients at a time, so that seven are four parts. What the server keeps
+  # besides the model does not count.
+  state_type = process.next.type_signature.parameter[0].member
+  model_bytes = spread.type_bytes(state_type.global_model_weights)
+  assert spread.type_bytes(state_type) > model_bytes
   monkeypatch.setattr(
-    spread, '_BYTES_OF_CLIENTS', 2 * spread._STATES_PER_CLIENT * state_bytes
+    spread, '_BYTES_OF_CLIENTS', 2 * spread._MODELS_PER_CLIENT * model_bytes
   )
   sizes = []
   slices = client_slices.slices
@@ -142,7 +145,7 @@ def test_the_state_is_sent_once_to_a_worker_however_many_parts_it_gets(
 
   state_bytes = spread.type_bytes(scaled_sum.type_signature.parameter)
   monkeypatch.setattr(
-    spread, '_BYTES_OF_CLIENTS', 2 * spread._STATES_PER_CLIENT * state_bytes
+    spread, '_BYTES_OF_CLIENTS', 2 * spread._MODELS_PER_CLIENT * state_bytes
   )
   sent, returned = [], []
   create_value, compute = connection._Stub.create_value, connection._Stub.compute

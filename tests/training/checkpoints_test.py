@@ -99,11 +99,11 @@ def test_two_checkpoints_are_kept(tmp_path, runner):
 
 def test_a_folder_of_another_format_is_refused_and_not_touched(tmp_path, runner):
   _saved(tmp_path, runner, [2])
-  (tmp_path / 'format.json').write_text('{"format": 4, "more": true}')
+  (tmp_path / 'format.json').write_text('{"format": 5, "more": true}')
   (tmp_path / 'program_state_3_temp1234').mkdir()
   before = sorted(tmp_path.rglob('*'))
   with pytest.raises(
-    checkpoints.CheckpointError, match='have format 4, and .* reads format 3'
+    checkpoints.CheckpointError, match='have format 5, and .* reads format 4'
   ):
     checkpoints.Checkpoints(tmp_path, runner)
   assert sorted(tmp_path.rglob('*')) == before

@@ -15,8 +15,13 @@ from tff_textpriv.aggregators import (
   dp_mean,
   lattice_noise,
 )
-from tff_textpriv.privacy import ftrl, lattice
+from tff_textpriv.privacy import ftrl, lattice, rounded_gaussian
 
+# What is kept of noise: blocks of several vectors, each int64 [vectors, length].
+Blocks = tuple[tf.Tensor, ...]
+# Numbers of a block. Larger ones would be given back to the system, and cleared by it,
+# each time that a process has copied them (`runtime.heaps`).
+_BLOCK = 1 << 21
 # What an observer sees of one client: as much noise as is drawn in a round. What the
 # round is left with is more, and what is known of it from other rounds is not.
 seen = dp_mean.seen
@@ -67,7 +72,10 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     @tff.tensorflow.computation
     def initial_state():
       start = tf.constant(0, tf.int32)
-      kept = tf.zeros([num_vectors, size], tf.int64)
+      kept = tuple(
+        tf.zeros([num_vectors, length], tf.int64)
+        for length in _block_lengths(num_vectors, size)
+      )
       return collections.OrderedDict(round=start, kept=_masked(plan, start, kept))
 
     state_type = initial_state.type_signature.result
@@ -110,36 +118,60 @@ class FtrlMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     return tff.templates.AggregationProcess(initialize, next_round)
 
 
+def _block_lengths(num_vectors: int, size: int) -> list[int]:
+  """Cuts vectors of a size into blocks; together they have `_BLOCK` numbers at most."""
+  longest = _BLOCK // max(1, num_vectors)
+  return [min(longest, size - start) for start in range(0, size, longest)]
+
+
 def _noise(
   plan: ftrl.CorrelatedGaussian,
   points: lattice.Lattice,
   round_number: tf.Tensor,
-  kept: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
+  kept: Blocks,
+) -> tuple[tf.Tensor, Blocks]:
   """Returns the noise of a round, int64 [size], and what to keep of it, masked."""
+  law, denominator = plan.draw_law(points), plan.denominator(points)
   # A round that was not planned has no seed, and fails.
   seed = tf.gather(tf.constant(plan.round_seeds()), round_number)
-  seeds = tf.random.experimental.stateless_split(seed, plan.strategy.num_vectors + 1)
-  law = plan.draw_law(points)
-  noise, kept = correlated_draws.next_noise(
-    plan.strategy,
-    round_number,
-    _masked(plan, round_number, kept),
-    lambda number: lattice_noise.draw(law, seeds[number], kept.shape[1]),
-    plan.denominator(points),
-  )
-  return noise, _masked(plan, round_number + 1, kept)
+  noises, after = [], []
+  for block, own_seed in zip(
+    _masked(plan, round_number, kept), _split(seed, len(kept)), strict=True
+  ):
+    draw = _drawing(law, own_seed, plan.strategy.num_vectors + 1, block.shape[1])
+    noise, left = correlated_draws.next_noise(
+      plan.strategy, round_number, block, draw, denominator
+    )
+    noises.append(noise)
+    after.append(left)
+  return tf.concat(noises, axis=0), _masked(plan, round_number + 1, tuple(after))
+
+
+def _drawing(
+  law: rounded_gaussian.Law, seed: tf.Tensor, number: int, length: int
+) -> correlated_draws.Draw:
+  """Returns what draws up to so many vectors of a length."""
+  seeds = _split(seed, number)
+  return lambda index: lattice_noise.draw(law, seeds[index], length)
 
 
 def _masked(
-  plan: ftrl.CorrelatedGaussian, round_number: tf.Tensor, kept: tf.Tensor
-) -> tf.Tensor:
+  plan: ftrl.CorrelatedGaussian, round_number: tf.Tensor, kept: Blocks
+) -> Blocks:
   """Hides, or shows again, what is kept before a round: by random bits, and xor."""
   seed = tf.gather(tf.constant(plan.mask_seeds()), round_number)
-  mask = tf.random.stateless_uniform(
-    kept.shape, seed, minval=None, maxval=None, dtype=tf.int64
-  )
-  return tf.bitwise.bitwise_xor(kept, mask)
+  masks = [
+    tf.random.stateless_uniform(
+      block.shape, own_seed, minval=None, maxval=None, dtype=tf.int64
+    )
+    for block, own_seed in zip(kept, _split(seed, len(kept)), strict=True)
+  ]
+  return tuple(map(tf.bitwise.bitwise_xor, kept, masks))
+
+
+def _split(seed: tf.Tensor, number: int) -> list[tf.Tensor]:
+  """Returns so many seeds, each int64 [2], of one."""
+  return tf.unstack(tf.random.experimental.stateless_split(seed, number))
 
 
 def mean(

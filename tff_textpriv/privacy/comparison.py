@@ -47,6 +47,12 @@ class Place:
   delta: float
   num_coordinates: int
 
+  def __str__(self) -> str:
+    return (
+      f'{self.population:,} users, {self.cohort:,} per round, {self.rounds:,} rounds, '
+      f'delta {self.delta:g}'
+    )
+
   @property
   def separation(self) -> int:
     """The least number of rounds between participations, where users take turns."""
@@ -165,6 +171,14 @@ TRUST_MODELS = (
   TrustModel('local Gaussian', 'nobody', _local_gaussian),
   TrustModel('local bits', 'nobody', _local_bits),
 )
+
+
+def noises(place: Place) -> dict[str, list[float | None]]:
+  """Returns the noise of each trust model at each of `EPSILONS`."""
+  return {
+    model.name: [noise(model, place, epsilon) for epsilon in EPSILONS]
+    for model in TRUST_MODELS
+  }
 
 
 def noise(model: TrustModel, place: Place, epsilon: float) -> float | None:

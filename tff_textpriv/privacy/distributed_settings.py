@@ -3,7 +3,13 @@
 import dataclasses
 import math
 
-from tff_textpriv.privacy import central_settings, device_noise, mechanism, secure_sum
+from tff_textpriv.privacy import (
+  central_settings,
+  device_noise,
+  mechanism,
+  planning,
+  secure_sum,
+)
 from tff_textpriv.privacy.distributed import SEPARATED, DistributedNoise
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.settings import SettingsError, setting
@@ -17,6 +23,7 @@ _LARGEST_SHARE = 0.9
 _SOME_COORDINATES = 2**16
 _LARGEST_LOG_NOISE = 12.0
 _NOISE_TOLERANCE = 1e-6
+_MOST_ROUNDS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +70,11 @@ class DistributedPrivacySettings(central_settings.NoisySumSettings):
     low=0,
     below=1,
   )
+
+  @classmethod
+  def solve(cls, question: planning.Question) -> list[planning.Solution]:
+    """See the base class; with the defaults of the other flags."""
+    return [_solve(question)]
 
   def mechanism(self, deployment: mechanism.Deployment) -> DistributedNoise:
     """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.
@@ -143,3 +155,51 @@ def calibrated(plan: DistributedNoise, epsilon: float) -> DistributedNoise:
     middle = (low + high) / 2
     low, high = (low, middle) if fits(middle) else (middle, high)
   return with_noise(high)
+
+
+def _solve(question: planning.Question) -> planning.Solution:
+  """Solves for what is left out."""
+  unknown, target = question.unknown, question.epsilon
+  # Whether a run would claim its delta is for the tool to say.
+  settings = DistributedPrivacySettings(
+    noise_multiplier=question.noise_multiplier or 1.0,
+    delta=question.delta,
+    privacy_claim=False,
+  )
+
+  def at(cohort: int, rounds: int) -> DistributedNoise:
+    return settings.mechanism(
+      mechanism.Deployment(
+        SEPARATED,
+        question.population,
+        cohort,
+        rounds=rounds,
+        num_coordinates=question.num_coordinates,
+        separation=question.population // cohort,
+      )
+    )
+
+  def spends(plan: DistributedNoise) -> float:
+    return plan.cost.epsilon(plan.rounds, plan.delta)
+
+  cohort, rounds = question.cohort or 1, question.rounds or 1
+  if target is not None and unknown == 'cohort':
+    cohort = planning.largest(
+      lambda size: spends(at(size, rounds)) <= target, question.population
+    )
+  elif target is not None and unknown == 'rounds':
+    rounds = planning.largest(
+      lambda number: spends(at(cohort, number)) <= target, _MOST_ROUNDS
+    )
+  plan = at(cohort, rounds)
+  if target is not None and unknown == 'noise_multiplier':
+    plan = calibrated(plan, target)
+  return planning.Solution(
+    'rdp',
+    spends(plan),
+    cohort,
+    rounds,
+    SEPARATED,
+    plan.cost.relation,
+    noise_multiplier=plan.noise_multiplier,
+  )

@@ -1,8 +1,7 @@
 """The flags of DP-FTRL, checked before anything is trained."""
 
-import bisect
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tff_textpriv.privacy import (
   accountants,
@@ -270,24 +269,15 @@ def _solve(question: planning.Question, accountant: str) -> planning.Solution:
   if question.epsilon is not None:
     budget = calibration.Budget(question.epsilon, question.delta, accountant)
     if unknown == 'cohort':
-      cohort = _largest(
+      cohort = planning.largest(
         lambda size: not budget.exceeded_by(at(size, rounds), rounds),
         question.population,
       )
     elif unknown == 'rounds':
-      rounds = _largest(
+      rounds = planning.largest(
         lambda number: not budget.exceeded_by(at(cohort, number), number), _MOST_ROUNDS
       )
   cost = at(cohort, rounds)
   if unknown == 'noise_multiplier':
     cost = cost.with_noise(calibration.noise_for_budget(cost, rounds, budget))
-  epsilon = accountants.epsilon_of_rounds(cost, rounds, question.delta, accountant)
-  return planning.Solution(accountant, epsilon, rounds, cohort, cost)
-
-
-def _largest(fits: Callable[[int], bool], limit: int) -> int:
-  """Returns the largest number up to a limit that fits, as all smaller ones do."""
-  number = bisect.bisect_left(range(1, limit + 1), True, key=lambda n: not fits(n))
-  if number == 0:
-    raise PrivacyError('not even one fits: use more noise, or a larger epsilon')
-  return number
+  return planning.of_gaussian(cost, cohort, rounds, question.delta, accountant)

@@ -262,10 +262,12 @@ class MechanismSettings(Settings):
     randomizes_on_device: Whether users randomize what they send, so that their reports
       are audited one by one.
     promise: What users are promised, for `--help`.
+    planned_by: What says how much a message hides, for `tools.plan`.
   """
 
   randomizes_on_device: ClassVar[bool] = False
   promise: ClassVar[str] = 'no formal guarantee'
+  planned_by: ClassVar[str] = planning.NOISE
 
   @property
   def claims(self) -> bool:
@@ -301,7 +303,7 @@ class MechanismSettings(Settings):
       PrivacyError: The mechanism has no such quantities.
     """
     raise PrivacyError(
-      f'{cls.__name__} has no noise multiplier, cohort and rounds to solve for'
+      f'{cls.__name__} has no epsilon, noise, cohort and rounds to solve for'
     )
 
   def mechanism(self, deployment: Deployment) -> Mechanism:

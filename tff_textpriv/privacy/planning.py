@@ -1,17 +1,23 @@
 """Planning a deployment: of epsilon, noise, cohort and rounds, three give the fourth."""
 
+import bisect
 import dataclasses
+from collections.abc import Callable
+
+import dp_accounting
 
 from tff_textpriv.privacy import accountants, calibration
 from tff_textpriv.privacy.costs import GaussianCost, SampledGaussian
+from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.settings import IncompatibleSettingsError
 
-UNKNOWNS = ('epsilon', 'noise_multiplier', 'cohort', 'rounds')
+# What says how much a message hides: noise on sums, or the local epsilon of a report.
+NOISE, REPORT = 'noise_multiplier', 'report_epsilon'
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-  """What is known of a deployment; one of `UNKNOWNS` is `None`, and asked for.
+  """What is known of a deployment; one of `quantities` is `None`, and asked for.
 
   Attributes:
     epsilon: Epsilon of the whole run.
@@ -21,6 +27,9 @@ class Question:
     population: Users that may be sampled.
     delta: Delta of the guarantee.
     sampling: How cohorts are drawn: 'poisson' or 'fixed'.
+    report_epsilon: Local epsilon of a report, for mechanisms without a noise multiplier.
+    num_coordinates: The size of an update, where it matters.
+    strength: What a mechanism is planned by, `NOISE` or `REPORT`.
   """
 
   epsilon: float | None
@@ -30,18 +39,31 @@ class Question:
   population: int
   delta: float
   sampling: str
+  report_epsilon: float | None = None
+  num_coordinates: int = 1_000_000
+  strength: str = NOISE
+
+  @property
+  def quantities(self) -> tuple[str, ...]:
+    """The names of the four, of which three are known."""
+    return ('epsilon', self.strength, 'cohort', 'rounds')
 
   @property
   def unknown(self) -> str:
     """The name of the one quantity that is left out.
 
     Raises:
-      IncompatibleSettingsError: None or several are left out, or the cohort is
-        larger than the population.
+      IncompatibleSettingsError: None or several are left out, one is given that the
+        mechanism does not have, or the cohort is larger than the population.
     """
-    missing = [name for name in UNKNOWNS if getattr(self, name) is None]
+    (foreign,) = {NOISE, REPORT} - {self.strength}
+    if getattr(self, foreign) is not None:
+      raise IncompatibleSettingsError(
+        f'--{foreign} is not for this mechanism, which is planned by --{self.strength}'
+      )
+    missing = [name for name in self.quantities if getattr(self, name) is None]
     if len(missing) != 1:
-      every = ', '.join(f'--{name}' for name in UNKNOWNS)
+      every = ', '.join(f'--{name}' for name in self.quantities)
       left_out = ', '.join(f'--{name}' for name in missing) or 'none'
       raise IncompatibleSettingsError(
         f'give three of {every} and leave out the one to solve for; left out: '
@@ -53,29 +75,52 @@ class Question:
       )
     return missing[0]
 
+  def answered(self, solution: 'Solution') -> 'Question':
+    """Returns the question that asks for the epsilon of a solution."""
+    numbers = {name: getattr(solution, name) for name in self.quantities}
+    return dataclasses.replace(self, **numbers | {'epsilon': None})
+
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
   """All quantities of a deployment, by one accountant.
 
   Attributes:
-    accountant: 'rdp' or 'pld'.
+    accountant: 'rdp', 'pld' or 'shuffling'.
     epsilon: What is really spent.
-    rounds: Number of rounds.
     cohort: (Expected) users per round.
-    cost: What one round costs.
+    rounds: Number of rounds.
+    sampling: How users come.
+    relation: What neighbours are.
+    noise_multiplier: Noise on the sum of updates, over the clip norm, if there is any.
+    report_epsilon: The local epsilon of a report, if there are reports.
+    local_epsilon: What all reports of a user cost without whoever makes them safer.
   """
 
   accountant: str
   epsilon: float
-  rounds: int
   cohort: int
-  cost: GaussianCost
+  rounds: int
+  sampling: str
+  relation: dp_accounting.NeighboringRelation
+  noise_multiplier: float | None = None
+  report_epsilon: float | None = None
+  local_epsilon: float | None = None
 
-  @property
-  def noise_multiplier(self) -> float:
-    """Noise on the sum of updates, over the clip norm."""
-    return self.cost.noise_multiplier
+
+def of_gaussian(
+  cost: GaussianCost, cohort: int, rounds: int, delta: float, accountant: str
+) -> Solution:
+  """Returns the solution that rounds of a Gaussian mechanism amount to."""
+  return Solution(
+    accountant,
+    accountants.epsilon_of_rounds(cost, rounds, delta, accountant),
+    cohort,
+    rounds,
+    cost.sampling,
+    cost.relation,
+    noise_multiplier=cost.noise_multiplier,
+  )
 
 
 def solve_sampled_gaussian(question: Question) -> list[Solution]:
@@ -103,5 +148,12 @@ def _solve(question: Question, accountant: str) -> Solution:
       cost = dataclasses.replace(cost, cohort=cohort)
     else:
       rounds = calibration.rounds_for_budget(cost, budget)
-  epsilon = accountants.epsilon_of_rounds(cost, rounds, question.delta, accountant)
-  return Solution(accountant, epsilon, rounds, cost.cohort, cost)
+  return of_gaussian(cost, cost.cohort, rounds, question.delta, accountant)
+
+
+def largest(fits: Callable[[int], bool], limit: int) -> int:
+  """Returns the largest number up to a limit that fits, as all smaller ones do."""
+  number = bisect.bisect_left(range(1, limit + 1), True, key=lambda n: not fits(n))
+  if number == 0:
+    raise PrivacyError('not even one fits: use more noise, or a larger epsilon')
+  return number

@@ -16,7 +16,9 @@ from tff_textpriv.privacy import (
   ledger_entries,
   local_mechanism,
   mechanism,
+  planning,
   randomized_response,
+  shuffled_planning,
   shuffling,
 )
 from tff_textpriv.privacy.costs import Bits
@@ -33,6 +35,7 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
 
   randomizes_on_device = True
   promise = 'local differential privacy for users; how much, the card says'
+  planned_by = planning.REPORT
 
   epsilon_per_coordinate: float = setting(
     1.0,
@@ -55,6 +58,11 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
     'becomes a bit; by default q is --client_learning_rate.',
     above=0,
   )
+
+  @classmethod
+  def solve(cls, question: planning.Question) -> list[planning.Solution]:
+    """See the base class: of reports behind a shuffler."""
+    return [shuffled_planning.solve(question)]
 
   def mechanism(self, deployment: mechanism.Deployment) -> 'RandomizedBits':
     """Makes the mechanism; see the base class."""

@@ -1,7 +1,8 @@
 """Draws the privacy trade-off of a deployment: noise, cohort and rounds."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib.figure
 import numpy as np
@@ -9,103 +10,107 @@ from matplotlib import axes as axes_lib
 from matplotlib import ticker
 from matplotlib.backends import backend_agg
 
-from tff_textpriv.privacy import accountants
-from tff_textpriv.privacy.costs import SampledGaussian
+from tff_textpriv.privacy import planning
 
-_NOISE_FACTORS = np.geomspace(0.6, 2.5, 15)
+_STRENGTH_FACTORS = np.geomspace(0.6, 2.5, 7)
 _COHORT_FACTORS = (0.25, 1, 4)
-_ROUNDS_FACTORS = np.geomspace(0.02, 2, 40)
-_PLD_ROUNDS_FACTORS = np.geomspace(0.02, 2, 9)  # Each takes up to a second.
+_ROUNDS_FACTORS = np.geomspace(0.02, 2, 9)  # Each takes up to a second.
 _COLOURS = ('#5aa9a3', '#1f4e79', '#c26a3d')
+_LABELS = {
+  planning.NOISE: 'noise multiplier',
+  planning.REPORT: 'local epsilon of a report',
+}
+Solve = Callable[[planning.Question], Sequence[planning.Solution]]
 
 
 def draw(
   path: str,
-  mechanisms: Mapping[str, SampledGaussian],
-  rounds: Mapping[str, int],
-  delta: float,
+  question: planning.Question,
+  solutions: Sequence[planning.Solution],
+  solve: Solve,
 ) -> None:
   """Draws the trade-off around a solution into a file.
 
   Args:
     path: The file; its ending says the format.
-    mechanisms: The solved mechanism by accountant; 'rdp' is always there.
-    rounds: The solved number of rounds by accountant.
-    delta: Delta of the guarantee.
+    question: What was asked.
+    solutions: What was found, one for each accountant; that of the first is drawn.
+    solve: Answers such questions.
   """
   figure = matplotlib.figure.Figure(figsize=(11, 4.4), layout='constrained')
   backend_agg.FigureCanvasAgg(figure)
-  by_noise, by_rounds = figure.subplots(1, 2)
-  _draw_noise(by_noise, mechanisms['rdp'], rounds['rdp'], delta)
-  _draw_rounds(by_rounds, mechanisms, rounds, delta)
+  by_strength, by_rounds = figure.subplots(1, 2)
+  found = solutions[0]
+  asked = question.answered(found)
+
+  def epsilon(**numbers: Any) -> float:
+    answers = solve(dataclasses.replace(asked, **numbers))
+    return next(each.epsilon for each in answers if each.accountant == found.accountant)
+
+  _draw_strength(by_strength, asked, found, epsilon)
+  _draw_rounds(by_rounds, asked, found, epsilon)
   figure.savefig(path, dpi=150)
 
 
-def _draw_noise(
-  axes: axes_lib.Axes, mechanism: SampledGaussian, rounds: int, delta: float
+def _draw_strength(
+  axes: axes_lib.Axes,
+  asked: planning.Question,
+  found: planning.Solution,
+  epsilon: Callable[..., float],
 ) -> None:
-  """Draws epsilon against noise, one curve per cohort; RDP, which is quick."""
-  noises = mechanism.noise_multiplier * _NOISE_FACTORS
+  """Draws epsilon against noise, or that of a report; one curve per cohort."""
+  name = asked.strength
+  strength = getattr(found, name)
   cohorts = sorted(
     {
-      min(mechanism.population, max(1, round(mechanism.cohort * factor)))
+      min(asked.population, max(1, round(found.cohort * factor)))
       for factor in _COHORT_FACTORS
     }
   )
   for cohort, colour in zip(cohorts, _COLOURS, strict=False):
-    epsilons = [
-      accountants.epsilon_of_rounds(
-        dataclasses.replace(mechanism, cohort=cohort, noise_multiplier=noise),
-        rounds,
-        delta,
-        'rdp',
-      )
-      for noise in noises
-    ]
-    axes.plot(noises, epsilons, color=colour, label=f'cohort {cohort:,}')
-  solved = accountants.epsilon_of_rounds(mechanism, rounds, delta, 'rdp')
-  _mark(axes, mechanism.noise_multiplier, solved, 'this plan', _COLOURS[1], 5)
+    points = strength * _STRENGTH_FACTORS
+    values = [epsilon(**{name: float(point), 'cohort': cohort}) for point in points]
+    axes.plot(points, values, color=colour, label=f'cohort {cohort:,}')
+  _mark(axes, strength, found.epsilon, 'this plan', _COLOURS[1], 5)
   axes.set_xscale('log')
   axes.set_yscale('log')
   for axis in (axes.xaxis, axes.yaxis):
     axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(ticker.FormatStrFormatter('%g'))
     axis.set_minor_formatter(ticker.NullFormatter())
-  axes.set_xlabel('noise multiplier')
-  axes.set_title(f'{rounds:,} rounds of {mechanism.population:,} users (RDP)')
-  _finish(axes, delta)
+  axes.set_xlabel(_LABELS[name])
+  axes.set_title(
+    f'{found.rounds:,} rounds of {asked.population:,} users '
+    f'({found.accountant.upper()})'
+  )
+  _finish(axes, asked.delta)
 
 
 def _draw_rounds(
   axes: axes_lib.Axes,
-  mechanisms: Mapping[str, SampledGaussian],
-  rounds: Mapping[str, int],
-  delta: float,
+  asked: planning.Question,
+  found: planning.Solution,
+  epsilon: Callable[..., float],
 ) -> None:
-  """Draws epsilon over rounds, one curve per accountant with its own solution."""
-  for i, (accountant, mechanism) in enumerate(mechanisms.items()):
-    colour = _COLOURS[1 + i]
-    factors = _ROUNDS_FACTORS if accountant == 'rdp' else _PLD_ROUNDS_FACTORS
-    counts = sorted({max(1, round(rounds[accountant] * factor)) for factor in factors})
-    counts = sorted({*counts, rounds[accountant]})
-    epsilons = [
-      accountants.epsilon_of_rounds(mechanism, count, delta, accountant)
-      for count in counts
-    ]
-    label = (
-      f'{accountant.upper()}: noise {mechanism.noise_multiplier:.3g}, '
-      f'cohort {mechanism.cohort:,}'
-    )
-    axes.plot(counts, epsilons, color=colour, label=label)
-    solved = epsilons[counts.index(rounds[accountant])]
-    text = f'{accountant.upper()}, {rounds[accountant]:,} rounds'
-    _mark(axes, rounds[accountant], solved, text, colour, -16 - 14 * i)
+  """Draws epsilon against the rounds that are planned."""
+  counts = {max(1, round(found.rounds * factor)) for factor in _ROUNDS_FACTORS}
+  points = sorted({*counts, found.rounds})
+  strength = getattr(found, asked.strength)
+  axes.plot(
+    points,
+    [epsilon(rounds=point) for point in points],
+    color=_COLOURS[1],
+    marker='.',
+    label=f'{_LABELS[asked.strength]} {strength:.3g}, cohort {found.cohort:,}',
+  )
+  text = f'{found.rounds:,} rounds'
+  _mark(axes, found.rounds, found.epsilon, text, _COLOURS[1], -16)
   axes.set_xlim(left=0)
   axes.set_ylim(bottom=0)
   axes.xaxis.set_major_formatter(ticker.StrMethodFormatter('{x:,.0f}'))
   axes.set_xlabel('rounds')
-  axes.set_title('epsilon as training goes on')
-  _finish(axes, delta)
+  axes.set_title(f'epsilon of longer runs ({found.accountant.upper()})')
+  _finish(axes, asked.delta)
 
 
 def _mark(

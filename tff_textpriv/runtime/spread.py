@@ -31,10 +31,12 @@ from tensorflow_federated.python.core.impl.types import type_analysis, type_conv
 
 from tff_textpriv.runtime import client_slices, connection, part_sums
 
-# What a worker may keep of its clients at a time, and how many times the server's state
-# that is for each of them: the update, and the same after clipping and after weighting.
+# What a worker may keep of its clients at a time, and how many times the model that is for
+# each of them: itself, the update, and the same after clipping and after weighting.
 _BYTES_OF_CLIENTS = 4 * 2**30
-_STATES_PER_CLIENT = 4
+_MODELS_PER_CLIENT = 4
+# Where a learning process's state has it.
+_MODEL = 'global_model_weights'
 
 
 class UnsplittableError(ValueError):
@@ -131,8 +133,22 @@ def type_bytes(type_spec: tff.Type | None) -> int:
 
 def _clients_in_memory(parameter: tff.Type | None) -> int:
   """Returns how many clients a worker may be given at a time."""
-  bytes_per_client = _STATES_PER_CLIENT * type_bytes(parameter)
+  bytes_per_client = _MODELS_PER_CLIENT * type_bytes(_model_type(parameter))
   return max(1, _BYTES_OF_CLIENTS // max(1, bytes_per_client))
+
+
+def _model_type(parameter: tff.Type | None) -> tff.Type | None:
+  """Returns the type of the model in a learning process's state, or all there is.
+
+  Clients have a model each. What else the server keeps, moments or noise, is not theirs.
+  """
+  pending = [] if parameter is None else [parameter]
+  while pending:
+    current = pending.pop()
+    if isinstance(current, tff.StructType) and _MODEL in dir(current):
+      return current[_MODEL]
+    pending += current.children()
+  return parameter
 
 
 async def _all(runs: Iterable[Awaitable[Any]]) -> list[Any]:

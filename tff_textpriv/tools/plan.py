@@ -16,12 +16,16 @@ trusted server to nobody at all.
 import dataclasses
 import json
 import math
+import sys
 
 from tff_textpriv import flags
+from tff_textpriv.iterative_processes import algorithm as algorithm_lib
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.privacy import comparison, planning
 from tff_textpriv.privacy.correlated_cost import BandedRounds
-from tff_textpriv.privacy.costs import SAMPLINGS, SampledGaussian
+from tff_textpriv.privacy.costs import SAMPLINGS
+from tff_textpriv.privacy.mechanism import MechanismSettings
+from tff_textpriv.reports import plan_tables
 from tff_textpriv.settings import (
   IncompatibleSettingsError,
   Settings,
@@ -47,6 +51,11 @@ class PlanSettings(Settings):
   noise_multiplier: float | None = setting(
     None, 'Noise on the sum of updates, over the clip norm.', above=0, below=math.inf
   )
+  report_epsilon: float | None = setting(
+    None,
+    'Local epsilon of a report, for rr_ldp, in place of --noise_multiplier.',
+    above=0,
+  )
   cohort: int | None = setting(None, '(Expected) users per round.', low=1)
   rounds: int | None = setting(None, 'Number of rounds.', low=1)
   population: int = setting(10_000_000, 'Users that may be sampled.', low=1)
@@ -59,8 +68,13 @@ class PlanSettings(Settings):
   )
   algo: str = setting(
     'dp_fed_avg',
-    'The algorithm whose mechanism is planned.',
+    'The algorithm whose mechanism is planned; rr_ldp behind a shuffler.',
     choices=tuple(registry.ALGORITHMS),
+  )
+  mechanism: str = setting(
+    algorithm_lib.OWN_MECHANISM,
+    'The mechanism of the algorithm, where it has several, such as distributed of '
+    'dp_fed_avg.',
   )
   compare: bool = setting(
     False,
@@ -68,7 +82,7 @@ class PlanSettings(Settings):
     'epsilon, in place of solving for something.',
   )
   num_coordinates: int = setting(
-    1_000_000, 'The size of an update, with --compare.', low=1
+    1_000_000, 'The size of an update, where it matters: distributed, --compare.', low=1
   )
   format: str = setting('text', 'Form of the answer.', choices=('text', 'json'))
   plot: str | None = setting(
@@ -87,47 +101,51 @@ def main(settings: PlanSettings) -> int:
   """Prints the solution by each accountant that can give one; returns 0."""
   if settings.compare:
     return _compare(settings)
+  privacy = _mechanism_settings(settings)
+  names = {field.name for field in dataclasses.fields(settings)}
   question = planning.Question(
+    strength=privacy.planned_by,
     **{
       field.name: getattr(settings, field.name)
       for field in dataclasses.fields(planning.Question)
-    }
+      if field.name in names
+    },
   )
-  unknown = question.unknown
-  solutions = registry.ALGORITHMS[settings.algo].privacy.solve(question)
+  solutions = privacy.solve(question)
   if settings.format == 'json':
-    print(json.dumps(as_json(settings, unknown, solutions), indent=2))
+    print(json.dumps(plan_tables.as_json(question, solutions), indent=2))
   else:
-    print(as_text(settings, unknown, solutions))
+    print(plan_tables.as_text(question, solutions))
   if settings.plot is not None:
-    costs = {
-      solution.accountant: solution.cost
-      for solution in solutions
-      if isinstance(solution.cost, SampledGaussian)
-    }
-    if not costs:
-      raise SettingsError(
-        'plot', settings.plot, f'there is no picture of {settings.algo}'
-      )
     # Help and figures need no matplotlib, which takes a while to import.
     from tff_textpriv.reports import plan_plot
 
-    plan_plot.draw(
-      settings.plot,
-      costs,
-      {solution.accountant: solution.rounds for solution in solutions},
-      settings.delta,
-    )
+    plan_plot.draw(settings.plot, question, solutions, privacy.solve)
+    print(f'written: {settings.plot}', file=sys.stderr)
   return 0
+
+
+def _mechanism_settings(settings: PlanSettings) -> type[MechanismSettings]:
+  """Returns the settings of the mechanism that is planned."""
+  choices = registry.ALGORITHMS[settings.algo].choices
+  if settings.mechanism not in choices:
+    raise SettingsError(
+      'mechanism',
+      settings.mechanism,
+      f'--algo={settings.algo} has {", ".join(choices)}',
+    )
+  return choices[settings.mechanism].privacy
 
 
 def _compare(settings: PlanSettings) -> int:
   """Prints the noise of all trust models, and draws it; returns 0."""
   if settings.cohort is None or settings.rounds is None:
     raise IncompatibleSettingsError('--compare needs --cohort and --rounds')
-  if settings.epsilon is not None or settings.noise_multiplier is not None:
+  given = (settings.epsilon, settings.noise_multiplier, settings.report_epsilon)
+  if any(number is not None for number in given):
     raise IncompatibleSettingsError(
-      '--compare is over all epsilons: leave out --epsilon and --noise_multiplier'
+      '--compare is over all epsilons: leave out --epsilon, --noise_multiplier and '
+      '--report_epsilon'
     )
   if settings.cohort > settings.population:
     raise IncompatibleSettingsError(
@@ -140,95 +158,18 @@ def _compare(settings: PlanSettings) -> int:
     settings.delta,
     settings.num_coordinates,
   )
-  noises = {
-    model.name: [comparison.noise(model, place, one) for one in comparison.EPSILONS]
-    for model in comparison.TRUST_MODELS
-  }
-  title = (
-    f'{place.population:,} users, {place.cohort:,} per round, {place.rounds:,} rounds, '
-    f'delta {place.delta:g}'
-  )
+  noises = comparison.noises(place)
   if settings.format == 'json':
     found = {'epsilons': comparison.EPSILONS, 'noise_on_the_mean': noises}
     print(json.dumps(found, indent=2))
   else:
-    print(_comparison_text(title, noises))
+    print(plan_tables.comparison_text(place, noises))
   if settings.plot is not None:
     from tff_textpriv.reports import comparison_plot
 
-    comparison_plot.draw(settings.plot, title, comparison.EPSILONS, noises)
+    comparison_plot.draw(settings.plot, str(place), comparison.EPSILONS, noises)
+    print(f'written: {settings.plot}', file=sys.stderr)
   return 0
-
-
-def _comparison_text(title: str, noises: dict[str, list[float | None]]) -> str:
-  """Writes the comparison as a table."""
-  width = max(map(len, noises))
-  lines = [
-    title,
-    'noise on the mean of a round, in clip norms; correlated noise by what is left of it '
-    'in sums',
-    '',
-    f'{"epsilon":<{width}}' + ''.join(f'{one:>10g}' for one in comparison.EPSILONS),
-  ]
-  for model in comparison.TRUST_MODELS:
-    cells = ''.join(
-      f'{"-":>10}' if value is None else f'{value:>10.3g}'
-      for value in noises[model.name]
-    )
-    lines.append(f'{model.name:<{width}}{cells}   trusts {model.trust}')
-  return '\n'.join(lines)
-
-
-def as_json(
-  settings: PlanSettings, unknown: str, solutions: list[planning.Solution]
-) -> dict[str, object]:
-  """Returns the answer as a dictionary."""
-  return {
-    'solved_for': unknown,
-    'population': settings.population,
-    'delta': settings.delta,
-    'sampling': solutions[0].cost.sampling,
-    'solutions': {
-      solution.accountant: {name: getattr(solution, name) for name in planning.UNKNOWNS}
-      for solution in solutions
-    },
-  }
-
-
-def as_text(
-  settings: PlanSettings, unknown: str, solutions: list[planning.Solution]
-) -> str:
-  """Writes the answer as a small table."""
-  formats = {
-    'epsilon': '{:.4f}',
-    'noise_multiplier': '{:.4f}',
-    'cohort': '{:,}',
-    'rounds': '{:,}',
-  }
-  cost = solutions[0].cost
-  lines = [
-    f'population {settings.population:,}, delta {settings.delta:g}, '
-    f'{cost.sampling} cohorts ({cost.relation.name.lower().replace("_", " ")})',
-    '',
-    ' ' * 18 + ''.join(f'{s.accountant.upper():>14}' for s in solutions),
-  ]
-  for name in planning.UNKNOWNS:
-    cells = ''.join(
-      f'{formats[name].format(getattr(solution, name)):>14}' for solution in solutions
-    )
-    mark = '   <- solved for' if name == unknown else ''
-    lines.append(f'{name.replace("_", " "):<18}{cells}{mark}')
-  shares = ''.join(f'{s.noise_multiplier / s.cohort:>14.3g}' for s in solutions)
-  lines += [f'{"noise on the mean":<18}{shares}   (stddev per clip norm)']
-  if len(solutions) == 1:
-    lines += ['', 'PLD: not available, as it cannot account cohorts of a fixed size.']
-  if settings.delta >= 1 / settings.population:
-    lines += [
-      '',
-      f'A run would refuse to claim this: delta must be below 1/{settings.population:,}, or '
-      'publishing the data of one random user would satisfy it.',
-    ]
-  return '\n'.join(lines)
 
 
 if __name__ == '__main__':

@@ -16,7 +16,7 @@ from tff_textpriv.training import coroutines, saved_state
 
 _PREFIX = 'program_state_'
 # What the arrays and notes of a checkpoint are and mean; a change gets a new number.
-_FORMAT = 3
+_FORMAT = 4
 _FORMAT_FILE = 'format.json'
 
 
