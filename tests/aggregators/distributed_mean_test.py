@@ -10,6 +10,10 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from noise_check import is_gaussian
 from scipy import linalg, stats
+from tensorflow_privacy.privacy.dp_query import (
+  distributed_discrete_gaussian_query,
+  distributed_skellam_query,
+)
 
 from tff_textpriv import randomness
 from tff_textpriv.aggregators import (
@@ -113,6 +117,28 @@ def _fits_law(numbers, law, variance):
   enough = expected > 5
   statistic = np.sum((counts - expected)[enough] ** 2 / expected[enough])
   return stats.chi2.sf(statistic, enough.sum()) > 1e-6
+
+
+def _drawn_by_tensorflow_privacy(law, stddev, number):
+  """Returns what the queries of tensorflow-privacy let devices add."""
+  tf.random.set_seed(4)
+  zeros = tf.zeros([number], tf.int32)
+  if law == device_noise.SKELLAM:
+    query = distributed_skellam_query.DistributedSkellamSumQuery(1.0, 1.0, stddev)
+  else:
+    query = distributed_discrete_gaussian_query.DistributedDiscreteGaussianSumQuery(
+      l2_norm_bound=1, local_stddev=stddev
+    )
+  parameters = query.derive_sample_params(query.initial_global_state())
+  return query.preprocess_record(parameters, zeros).numpy()
+
+
+@pytest.mark.parametrize('law', device_noise.LAWS)
+def test_the_laws_are_those_of_tensorflow_privacy(law):
+  # It takes whole numbers for standard deviations.
+  drawn = _drawn_by_tensorflow_privacy(law, 2, 100_000)
+  assert _fits_law(drawn, law, 4.0)
+  assert not _fits_law(drawn, law, 4.0 * 1.06)
 
 
 @pytest.mark.parametrize('law', device_noise.LAWS)
