@@ -8,7 +8,7 @@ what a run exports.
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,11 @@ class LanguageModel(abc.ABC):
     vocab_size: The number of token ids.
     tied: Whether the embedding is the output layer too.
     dropout: The share of units that training drops.
+    carries_state: Whether its state has one size however much was read, so that a text
+      of any length can be read on from it.
   """
+
+  carries_state: ClassVar[bool] = False
 
   vocab_size: int
   tied: bool = dataclasses.field(kw_only=True)

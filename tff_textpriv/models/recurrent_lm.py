@@ -56,6 +56,8 @@ class RecurrentLanguageModel(interface.LanguageModel):
   never on the way from one step to the next.
   """
 
+  carries_state = True
+
   embedding_size: int
   hidden_size: int
   num_layers: int
