@@ -189,15 +189,21 @@ def test_a_transformer_sees_half_a_window_before_every_token_but_the_first():
 
 
 def _context_starts(post, half_words, half_tokens):
-  """Finds where what a model reads before each token begins, one token at a time."""
-  halves, begins = [], [0]
-  words = tokens = 0
+  """Finds where what a model reads before each token begins."""
+  halves, words = [[]], 0
   for place, target in enumerate(post[1:]):
+    if _STARTS[target] and words == half_words:
+      halves.append([])
+      words = 0
     words += _STARTS[target]
-    tokens += 1
-    if (_STARTS[target] and words > half_words) or tokens > half_tokens:
-      begins.append(place)
-      words = words - half_words if _STARTS[target] and words > half_words else words
-      tokens = 1
-    halves.append(len(begins) - 1)
-  return [begins[half - 1] if half > 1 else 0 for half in halves]
+    halves[-1].append(place)
+  parts = []
+  for half in halves:
+    number = -(-len(half) // half_tokens)
+    bounds = [len(half) * i // number for i in range(number + 1)]
+    parts += [half[start:end] for start, end in itertools.pairwise(bounds)]
+  return [
+    parts[number - 1][0] if number > 1 else 0
+    for number, part in enumerate(parts)
+    for _ in part
+  ]

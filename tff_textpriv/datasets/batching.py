@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -84,11 +85,16 @@ class WindowRule:
   ) -> Iterator[tuple[int, int]]:
     """Yields where so many words begin and end among the predictions of a post."""
     targets = post[1:]
+    if not targets.size:
+      return
     words_before = np.maximum(np.cumsum(self.starts_word[targets]) - 1, 0)
     inner = np.flatnonzero(np.diff(words_before // max_words)) + 1
     for start, end in itertools.pairwise([0, *inner.tolist(), len(targets)]):
-      for first in range(start, end, max_tokens):
-        yield first, min(first + max_tokens, end)
+      # Evenly, lest a single token is left over and has no context.
+      number = math.ceil((end - start) / max_tokens)
+      yield from itertools.pairwise(
+        start + (end - start) * part // number for part in range(number + 1)
+      )
 
 
 def pad(
