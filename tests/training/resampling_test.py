@@ -200,12 +200,3 @@ def test_all_sources_make_both_kinds_of_tokenizers(tff_runtime, data, source, ki
   assert record.tokenizer.kind == kind and record.source == source
   counts = tokenizer_sources.corpus_counts(record, chosen, data)
   assert sum(counts.values()) > 0
-
-
-def test_reported_words_get_their_share_and_public_text_fills_up_the_rest():
-  public = {'the': 50, 'of': 30, 'cat': 20}
-  counts = tokenizer_sources.fill_up({'cat': 60}, 100, public)
-  # 60 of 100 reports were "cat"; the other 40% are shared 50 to 30.
-  assert counts == {'cat': 60, 'the': 25, 'of': 15}
-  assert tokenizer_sources.fill_up({}, 100, public) == public
-  assert tokenizer_sources.fill_up({'cat': 120}, 100, public)['the'] == 1
