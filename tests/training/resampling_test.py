@@ -2,14 +2,17 @@
 
 import dataclasses
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
 from tff_textpriv.datasets import clients, embedded
-from tff_textpriv.models import sampling
+from tff_textpriv.iterative_processes import tokenizer_change
+from tff_textpriv.models import language_models, sampling
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.text import remap, subword, tokenizers
+from tff_textpriv.text import forms, remap, statistics, subword, tokenizers
 from tff_textpriv.training import (
   language_workbench,
   phases,
@@ -67,6 +70,7 @@ def _learn(bench, chosen, weights, folder):
     index=1,
     vocab_size=chosen.task_settings.vocab_size,
     seed=chosen.run.seed,
+    form=forms.SENTENCES,
     folder=folder,
   )
 
@@ -100,16 +104,18 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   )
   # One round without clients gives the optimizer and the private mean a history.
   state = old_process.next(old_process.initialize(), []).state
-  carried = resampling.carry_over(state, process, phase.mechanism(chosen), old, new)
+  change = resampling.Remap(old, new, record.facts)
+  carried = resampling.carry_over(state, process, phase.mechanism(chosen), change)
 
   matrix = remap.remap_matrix(record.tokenizer, public)
   expected = remap.remap_weights(
     state.global_model_weights.trainable, old.model.vocabulary_axes, matrix
   )
   for ours, theirs in zip(
-    carried.global_model_weights.trainable, expected, strict=True
+    carried.global_model_weights.trainable[:-1], expected[:-1], strict=True
   ):
     np.testing.assert_array_equal(ours, theirs)
+  assert np.abs(carried.global_model_weights.trainable[-1] - expected[-1]).max() > 1
   optimizer_states = state.finalizer, carried.finalizer
   if more_flags:
     # The optimizer's state is inside that of its schedule.
@@ -131,8 +137,101 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
 
 def test_a_remap_to_the_same_tokenizer_changes_nothing(data, public, tmp_path):
   bench = _bench(_chosen(f'--data_dir={tmp_path}'), data, public)
-  effect = resampling.remap_effect(bench, bench, bench.model.initial_weights(0), seed=1)
-  assert effect['perplexity_after_remap'] == effect['perplexity_before']
+  facts = {'word_counts': {'the': 30, 'gailkers': 2}, 'sampled_texts': 5}
+  effect = resampling.remap_effect(
+    resampling.Remap(bench, bench, facts), bench.model.initial_weights(0), seed=1
+  )
+  assert effect['perplexity_after_remap'] == pytest.approx(effect['perplexity_before'])
+  assert effect['perplexity_with_averaged_bias'] == effect['perplexity_before']
+
+
+class _Schedule(NamedTuple):
+  round_num: int
+  optimizer: dict
+
+
+def test_moments_are_told_by_their_shapes_and_not_by_their_number():
+  old = language_models.LstmLanguageModel(6, 2, 3, 1, tied=False)
+  shapes = old.weight_shapes
+  rng = np.random.default_rng(0)
+  moment = tuple(rng.normal(size=shape).astype(np.float32) for shape in shapes)
+  # As many as weights, and no moment: step sizes by layer, and the shapes in disorder.
+  steps = tuple(np.float32(step) for step in range(len(shapes)))
+  disorder = tuple(reversed(moment))
+  State = tff.learning.templates.LearningAlgorithmState
+  weights = tff.learning.models.ModelWeights(moment, ())
+  finalizer = _Schedule(
+    3, {'accumulator': moment, 'steps': steps, 'more': [disorder, moment]}
+  )
+  state = State(weights, 'distributor', 'work', 'aggregator', finalizer)
+  fresh = State(weights, None, None, None, None)
+  carried = tokenizer_change.carry_over(
+    state, fresh, old, ['new'], lambda arrays: [2 * array for array in arrays]
+  )
+  assert carried.global_model_weights.trainable == ('new',)
+  assert isinstance(carried.finalizer, _Schedule) and carried.finalizer.round_num == 3
+  found = carried.finalizer.optimizer
+  for ours, theirs in zip(found['accumulator'], moment, strict=True):
+    np.testing.assert_array_equal(ours, 2 * theirs)
+  for ours, theirs in zip(found['more'][1], moment, strict=True):
+    np.testing.assert_array_equal(ours, 2 * theirs)
+  assert found['steps'] is not None and list(found['steps']) == list(steps)
+  for ours, theirs in zip(found['more'][0], disorder, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def _unigram(bench, weights, facts):
+  """The mean of what a model without context expects, over a sample's tokens."""
+  scores = weights[-1] - np.logaddexp.reduce(weights[-1])
+  counts = statistics.token_counts(
+    bench.tokenizer, facts['word_counts'], facts['sampled_texts']
+  )
+  return counts / counts.sum(), np.exp(scores)
+
+
+def test_a_remapped_unigram_model_has_the_sample_s_frequencies(data, public, tmp_path):
+  """A model that knows frequencies, and nothing else, knows those of the new tokens."""
+  texts = [t for user in data.train.client_ids for t in data.train.read(user)]
+  facts = {'word_counts': statistics.word_counts(texts), 'sampled_texts': len(texts)}
+  chosen = _chosen(f'--data_dir={tmp_path}')
+  old, new = (
+    _bench(chosen, data, tokenizer) for tokenizer in (public, subword.train(texts, 600))
+  )
+  weights = [np.zeros(shape, np.float32) for shape in old.model.weight_shapes]
+  counts = statistics.token_counts(
+    public, facts['word_counts'], facts['sampled_texts']
+  )
+  weights[-1] = np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
+  change = resampling.Remap(old, new, facts)
+  real, found = _unigram(new, change.weights(weights), facts)
+  assert np.abs(found - real).sum() < 0.06
+  _, averaged = _unigram(new, change.averaged(weights), facts)
+  assert np.abs(averaged - real).sum() > 0.5
+  effect = resampling.remap_effect(change, weights, seed=0)
+  assert (
+    effect['perplexity_after_remap'] < 0.7 * effect['perplexity_with_averaged_bias']
+  )
+
+
+def test_samples_are_as_long_as_training_windows_and_what_is_lost_is_counted(
+  data, public, tmp_path, capsys
+):
+  chosen = _chosen(f'--data_dir={tmp_path}', '--max_sentence_words=5')
+  settings = dataclasses.replace(chosen.algorithm_settings, sample_max_length=None)
+  chosen = dataclasses.replace(chosen, algorithm_settings=settings)
+  bench = _bench(chosen, data, public)
+  # All tokens are equally likely, and the end of a text is one of 500.
+  weights = [np.zeros(shape, np.float32) for shape in bench.model.weight_shapes]
+  record = _learn(bench, chosen, weights, tmp_path)
+  facts = record.facts
+  assert facts['cut_texts'] > 0.9 * facts['sampled_texts']
+  mean = facts['sampled_tokens'] / (facts['sampled_texts'] + facts['empty_texts'])
+  assert 19 < mean <= 20 == bench.longest_window
+  assert facts['empty_texts'] < 10
+  said = f'{facts["cut_texts"]:,} were cut off, and {facts["empty_texts"]:,} empty'
+  assert said in capsys.readouterr().out
+  samples = (tmp_path / 'samples' / '1.txt').read_text()
+  assert samples == samples.lower()
 
 
 def test_records_survive_the_folder_and_half_written_ones_do_not_count(
@@ -171,6 +270,7 @@ def test_a_vocabulary_larger_than_the_samples_support_is_refused(
       index=1,
       vocab_size=500,
       seed=0,
+      form=forms.SENTENCES,
       folder=tmp_path,
     )
 

@@ -90,6 +90,11 @@ class LanguageWorkbench(workbench.Workbench):
     _check_parts(self._client.num_local, self.model)
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
 
+  @property
+  def longest_window(self) -> int:
+    """The most tokens that training reads at once."""
+    return self._windows.longest
+
   def clients(self, group: str) -> Sequence[str]:
     """Returns the users of a group."""
     return self._users if group == 'train' else self._encoded[group].client_ids
@@ -100,7 +105,7 @@ class LanguageWorkbench(workbench.Workbench):
     posts = (
       self._posts(client)[0] if of_training else self._encoded[group].posts(client)
     )
-    return batching.pad(self._windows.cut(posts), length=self._windows.longest)
+    return batching.pad(self._windows.cut(posts), length=self.longest_window)
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` users.
@@ -150,7 +155,7 @@ class LanguageWorkbench(workbench.Workbench):
       self._chosen.model_name,
       self.model.tied,
       self._tokenizer_file,
-      self._windows.longest,
+      self.longest_window,
     )
 
   def _of_own_models(
