@@ -148,7 +148,9 @@ def _pairs(settings: PipelineSettings) -> list[Pair]:
   evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, rule)
   all_posts = [post for user in ids for post in posts[user]]
   windows = rule.cut(all_posts)
-  sampler = sampling.Sampler(model, max_length=_SAMPLED_TOKENS, batch_size=_SAMPLED_ROWS)
+  sampler = sampling.Sampler(
+    model, max_length=_SAMPLED_TOKENS, batch_size=_SAMPLED_ROWS
+  )
 
   def sample() -> np.ndarray:
     return next(sampler.batches(weights, seed=0))
@@ -198,7 +200,7 @@ def _sample_with_keras(keras: Any) -> None:
   import tensorflow as tf
 
   tokens = np.full((_SAMPLED_ROWS, 1), 2, np.int32)
-  for _ in range(_MAX_LENGTH):
+  for _ in range(_SAMPLED_TOKENS):
     drawn = tf.random.categorical(keras(tokens)[:, -1], 1, dtype=tf.int32)
     tokens = np.concatenate([tokens, drawn.numpy()], axis=1)
 

@@ -7,7 +7,10 @@ import pytest
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import word_estimates
-from tff_textpriv.privacy.count_mean_sketch import HeavyHittersSettings, SketchParameters
+from tff_textpriv.privacy.count_mean_sketch import (
+  HeavyHittersSettings,
+  SketchParameters,
+)
 
 _NAMES = [str(index) for index in range(40_000)]
 

@@ -198,9 +198,7 @@ def test_a_remapped_unigram_model_has_the_sample_s_frequencies(data, public, tmp
     _bench(chosen, data, tokenizer) for tokenizer in (public, subword.train(texts, 600))
   )
   weights = [np.zeros(shape, np.float32) for shape in old.model.weight_shapes]
-  counts = statistics.token_counts(
-    public, facts['word_counts'], facts['sampled_texts']
-  )
+  counts = statistics.token_counts(public, facts['word_counts'], facts['sampled_texts'])
   weights[-1] = np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
   change = resampling.Remap(old, new, facts)
   real, found = _unigram(new, change.weights(weights), facts)

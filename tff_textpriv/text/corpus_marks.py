@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 _UNKNOWN = re.compile(r'(?<!\S)<unk>(?!\S)')
 _JOINED = re.compile(r' @([-,.])@ ')
-_MARKS = re.compile(r"(?<!\S)(?:<unk>|@[-,.]@)(?!\S)")
+_MARKS = re.compile(r'(?<!\S)(?:<unk>|@[-,.]@)(?!\S)')
 _ENDINGS = re.compile(r" (n't|'(?:s|t|re|ve|ll|d|m))(?!\S)", re.IGNORECASE)
 _BEFORE = re.compile(r' ([,.;:!?%)\]]+)(?!\S)')
 _AFTER = re.compile(r'(?<!\S)([(\[$£€]) ')
