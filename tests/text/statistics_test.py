@@ -101,15 +101,3 @@ def test_no_copy_of_so_many_words_is_nearer_than_the_floor():
     wrong = dict(zip(names, draws[0][::-1], strict=True))
     assert statistics.unigram_kl(real, wrong) > 2 * floor
   assert statistics.unigram_kl_floor(real, 1000) > 10 * floor
-
-
-def test_tokens_of_a_corpus_are_counted_by_its_words():
-  texts = ['the cat and the dog', 'the cat', 'a dogged catalogue']
-  for tokenizer in (words.train(texts, 9), subword.train(texts, 280)):
-    expected = np.zeros(tokenizer.size)
-    for ids in tokenizer.encode(texts):
-      np.add.at(expected, ids[1:], 1)
-    found = statistics.token_counts(
-      tokenizer, statistics.word_counts(texts), len(texts)
-    )
-    np.testing.assert_array_equal(found, expected)

@@ -12,7 +12,7 @@ from tff_textpriv.datasets import clients, embedded
 from tff_textpriv.iterative_processes import tokenizer_change
 from tff_textpriv.models import language_models, sampling
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.text import forms, remap, statistics, subword, tokenizers
+from tff_textpriv.text import forms, remap, subword, tokenizers
 from tff_textpriv.training import (
   language_workbench,
   phases,
@@ -104,7 +104,7 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   )
   # One round without clients gives the optimizer and the private mean a history.
   state = old_process.next(old_process.initialize(), []).state
-  change = resampling.Remap(old, new, record.facts)
+  change = resampling.Remap(old, new, resampling.read_sample(tmp_path, 1))
   carried = resampling.carry_over(state, process, phase.mechanism(chosen), change)
 
   matrix = remap.remap_matrix(record.tokenizer, public)
@@ -115,7 +115,7 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
     carried.global_model_weights.trainable[:-1], expected[:-1], strict=True
   ):
     np.testing.assert_array_equal(ours, theirs)
-  assert np.abs(carried.global_model_weights.trainable[-1] - expected[-1]).max() > 1
+  assert np.abs(carried.global_model_weights.trainable[-1] - expected[-1]).max() > 0.1
   optimizer_states = state.finalizer, carried.finalizer
   if more_flags:
     # The optimizer's state is inside that of its schedule.
@@ -137,11 +137,11 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
 
 def test_a_remap_to_the_same_tokenizer_changes_nothing(data, public, tmp_path):
   bench = _bench(_chosen(f'--data_dir={tmp_path}'), data, public)
-  facts = {'word_counts': {'the': 30, 'gailkers': 2}, 'sampled_texts': 5}
-  effect = resampling.remap_effect(
-    resampling.Remap(bench, bench, facts), bench.model.initial_weights(0), seed=1
-  )
-  assert effect['perplexity_after_remap'] == pytest.approx(effect['perplexity_before'])
+  change = resampling.Remap(bench, bench, list(data.public_text[:50]))
+  weights = bench.model.initial_weights(0)
+  for ours, theirs in zip(change.averaged(weights), weights, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  effect = resampling.remap_effect(change, weights, seed=1)
   assert effect['perplexity_with_averaged_bias'] == effect['perplexity_before']
 
 
@@ -180,31 +180,46 @@ def test_moments_are_told_by_their_shapes_and_not_by_their_number():
     np.testing.assert_array_equal(ours, theirs)
 
 
-def _unigram(bench, weights, facts):
-  """The mean of what a model without context expects, over a sample's tokens."""
-  scores = weights[-1] - np.logaddexp.reduce(weights[-1])
-  counts = statistics.token_counts(
-    bench.tokenizer, facts['word_counts'], facts['sampled_texts']
-  )
-  return counts / counts.sum(), np.exp(scores)
+def _frequencies(tokenizer, texts):
+  targets = np.concatenate([ids[1:] for ids in tokenizer.encode(texts)])
+  counts = np.bincount(targets, minlength=tokenizer.size)
+  return counts / counts.sum()
 
 
-def test_a_remapped_unigram_model_has_the_sample_s_frequencies(data, public, tmp_path):
-  """A model that knows frequencies, and nothing else, knows those of the new tokens."""
-  texts = [t for user in data.train.client_ids for t in data.train.read(user)]
-  facts = {'word_counts': statistics.word_counts(texts), 'sampled_texts': len(texts)}
+def _expected(bench, weights, texts):
+  """The mean of the probabilities that a model gives, token by token, in NumPy."""
+  total, number = np.zeros(bench.model.vocab_size), 0
+  for ids in bench.tokenizer.encode(texts):
+    logits = bench.model.logits(weights, ids[np.newaxis, :-1]).numpy()[0]
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    total += (odds / odds.sum(axis=1, keepdims=True)).sum(axis=0)
+    number += len(ids) - 1
+  return total / number
+
+
+def test_a_remapped_model_expects_tokens_as_often_as_the_sample_has_them(
+  data, public, tmp_path
+):
+  texts = [t for user in data.train.client_ids for t in data.train.read(user)][:400]
   chosen = _chosen(f'--data_dir={tmp_path}')
   old, new = (
     _bench(chosen, data, tokenizer) for tokenizer in (public, subword.train(texts, 600))
   )
-  weights = [np.zeros(shape, np.float32) for shape in old.model.weight_shapes]
-  counts = statistics.token_counts(public, facts['word_counts'], facts['sampled_texts'])
-  weights[-1] = np.log((counts + 1) / (counts + 1).sum()).astype(np.float32)
-  change = resampling.Remap(old, new, facts)
-  real, found = _unigram(new, change.weights(weights), facts)
-  assert np.abs(found - real).sum() < 0.06
-  _, averaged = _unigram(new, change.averaged(weights), facts)
-  assert np.abs(averaged - real).sum() > 0.5
+  # Contexts matter, if only at random; biases are the frequencies of the old tokens.
+  weights = [2 * weight for weight in old.model.initial_weights(0)]
+  weights[-1] = np.log(_frequencies(public, texts) + 1e-4).astype(np.float32)
+  change = resampling.Remap(old, new, texts)
+  real = _frequencies(new.tokenizer, texts)
+  distances = [
+    np.abs(_expected(new, made, texts) - real).sum()
+    for made in (change.averaged(weights), change.weights(weights))
+  ]
+  assert distances[0] > 0.5 and distances[1] < 0.1
+  # Only the biases are others.
+  for ours, theirs in zip(
+    change.weights(weights)[:-1], change.averaged(weights)[:-1], strict=True
+  ):
+    np.testing.assert_array_equal(ours, theirs)
   effect = resampling.remap_effect(change, weights, seed=0)
   assert (
     effect['perplexity_after_remap'] < 0.7 * effect['perplexity_with_averaged_bias']
@@ -224,7 +239,7 @@ def test_samples_are_as_long_as_training_windows_and_what_is_lost_is_counted(
   facts = record.facts
   assert facts['cut_texts'] > 0.9 * facts['sampled_texts']
   mean = facts['sampled_tokens'] / (facts['sampled_texts'] + facts['empty_texts'])
-  assert 19 < mean <= 20 == bench.longest_window
+  assert 19 < mean <= 20 == bench.windows.longest
   assert facts['empty_texts'] < 10
   said = f'{facts["cut_texts"]:,} were cut off, and {facts["empty_texts"]:,} empty'
   assert said in capsys.readouterr().out

@@ -70,36 +70,6 @@ def remap_weights(
   return remapped
 
 
-def adapted_bias(
-  averaged: np.ndarray,
-  matrix: scipy.sparse.csr_matrix,
-  new_counts: np.ndarray,
-  old_counts: np.ndarray,
-) -> np.ndarray:
-  """Corrects an output bias for how often the new tokens occur.
-
-  A bias is about a token's log-frequency. A long token is rarer than its pieces, whose
-  biases' mean overrates it; and a piece that long tokens take the place of is rarer than
-  it was. With f the smoothed frequencies of tokens in one text under both tokenizers,
-
-    new bias = map x (old bias - log f_old) + log f_new,
-
-  so that what the bias has learnt beside frequencies is averaged, and frequencies are
-  right. A remap of a tokenizer onto itself changes nothing.
-
-  Args:
-    averaged: The remapped bias, map x old bias [new size].
-    matrix: The matrix of `remap_matrix`.
-    new_counts: Counts of the new tokens in the text [new size].
-    old_counts: Counts of the old tokens in the same text [old size].
-  """
-  log_new, log_old = (
-    np.log((counts + 1.0) / (counts.sum() + counts.size))
-    for counts in (new_counts, old_counts)
-  )
-  return (averaged + log_new - matrix @ log_old).astype(averaged.dtype)
-
-
 def new_pieces(
   new: subword.SubwordTokenizer, old: subword.SubwordTokenizer, most: int
 ) -> list[str]:

@@ -101,26 +101,6 @@ def unigram_kl_floor(
   )
 
 
-def token_counts(
-  tokenizer: tokenizers.Tokenizer, counts: Mapping[str, int], num_texts: int
-) -> np.ndarray:
-  """Counts the tokens of a corpus that is known by its words.
-
-  Args:
-    tokenizer: Encodes words each by itself, as tokenizers here do.
-    counts: Word counts of the corpus.
-    num_texts: The number of its texts, each of which ends with EOS.
-
-  Returns:
-    Counts, float64 [vocab].
-  """
-  found = np.zeros(tokenizer.size)
-  found[tokenizers.EOS_ID] = num_texts
-  for ids, count in zip(tokenizer.encode(list(counts)), counts.values(), strict=True):
-    np.add.at(found, ids[1:-1], count)
-  return found
-
-
 class Coverage(NamedTuple):
   """How a tokenizer copes with a text; not a number where there are no words.
 

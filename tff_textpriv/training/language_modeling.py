@@ -116,7 +116,9 @@ class LanguageModeling(course.Course):
     if not phase.leg.continues:
       return None
     change = resampling.Remap(
-      _bench(before.bench), _bench(bench), self._records[phase.index].facts
+      _bench(before.bench),
+      _bench(bench),
+      resampling.read_sample(folder, phase.index),
     )
     effect = resampling.remap_effect(
       change, before.outcome.weights, self._chosen.run.seed

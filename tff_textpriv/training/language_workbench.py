@@ -33,6 +33,7 @@ class LanguageWorkbench(workbench.Workbench):
 
   Attributes:
     tokenizer: The tokenizer.
+    windows: How posts are cut into training examples.
   """
 
   def __init__(
@@ -77,9 +78,9 @@ class LanguageWorkbench(workbench.Workbench):
         ('test', data.test, None),
       )
     }
-    self._windows = batching.WindowRule(task.max_sentence_words, tokenizer.starts_word)
+    self.windows = batching.WindowRule(task.max_sentence_words, tokenizer.starts_word)
     self._evaluator = evaluation.LanguageModelEvaluator(
-      self.model, tokenizer, self._windows
+      self.model, tokenizer, self.windows
     )
     share = task.own_test_share
     self._own_test_share = _OWN_TEST_SHARE * self._has_own if share is None else share
@@ -89,11 +90,6 @@ class LanguageWorkbench(workbench.Workbench):
     )
     _check_parts(self._client.num_local, self.model)
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
-
-  @property
-  def longest_window(self) -> int:
-    """The most tokens that training reads at once."""
-    return self._windows.longest
 
   def clients(self, group: str) -> Sequence[str]:
     """Returns the users of a group."""
@@ -105,7 +101,7 @@ class LanguageWorkbench(workbench.Workbench):
     posts = (
       self._posts(client)[0] if of_training else self._encoded[group].posts(client)
     )
-    return batching.pad(self._windows.cut(posts), length=self.longest_window)
+    return batching.pad(self.windows.cut(posts), length=self.windows.longest)
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` users.
@@ -155,7 +151,7 @@ class LanguageWorkbench(workbench.Workbench):
       self._chosen.model_name,
       self.model.tied,
       self._tokenizer_file,
-      self.longest_window,
+      self.windows.longest,
     )
 
   def _of_own_models(
@@ -186,7 +182,7 @@ class LanguageWorkbench(workbench.Workbench):
     """Makes batches, with seeds in them if the model has dropout."""
     rng = randomness.generator(self._chosen.run.seed, purpose, round_number, user)
     batches = batching.training_batches(
-      self._windows.cut(self._posts(user)[0]),
+      self.windows.cut(self._posts(user)[0]),
       batch_size=self._chosen.algorithm_settings.client_batch_size,
       num_epochs=number,
       rng=rng,

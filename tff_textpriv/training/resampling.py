@@ -7,7 +7,7 @@ privacy, so that all of this is post-processing and costs nothing.
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,11 @@ from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.text import forms, remap, statistics, subword
-from tff_textpriv.training import language_workbench, tokenizer_sources
+from tff_textpriv.training import (
+  language_workbench,
+  output_bias,
+  tokenizer_sources,
+)
 
 
 def learn_tokenizer(
@@ -50,13 +54,11 @@ def learn_tokenizer(
     weights,
     lambda ids: form.fold(bench.tokenizer.decode(ids)),
     num_tokens=settings.sample_tokens,
-    max_length=settings.sample_max_length or bench.longest_window,
+    max_length=settings.sample_max_length or bench.windows.longest,
     temperature=settings.sample_temperature,
     seed=seed,
   )
-  files.write_atomically(
-    folder / 'samples' / f'{index}.txt', '\n'.join(sampled.texts) + '\n'
-  )
+  files.write_atomically(_sample_file(folder, index), '\n'.join(sampled.texts) + '\n')
   tokens_per_second = sampled.num_tokens / sampled.seconds
   print(
     f'sampled {sampled.num_tokens:,} tokens in {len(sampled.texts):,} texts, of which '
@@ -76,6 +78,11 @@ def learn_tokenizer(
   return tokenizer_sources.TokenizerRecord(index, 'sample', tokenizer, facts)
 
 
+def read_sample(folder: pathlib.Path, index: int) -> list[str]:
+  """Reads the texts that the tokenizer of a phase was trained on."""
+  return _sample_file(folder, index).read_text(encoding='utf-8').splitlines()
+
+
 @dataclasses.dataclass(frozen=True)
 class Remap:
   """Carries a model from one tokenizer to another.
@@ -83,12 +90,12 @@ class Remap:
   Attributes:
     old: The model and tokenizer before.
     new: Those after.
-    facts: What is known of the new tokenizer's sample.
+    sample: The texts that the new tokenizer was trained on.
   """
 
   old: language_workbench.LanguageWorkbench
   new: language_workbench.LanguageWorkbench
-  facts: Mapping[str, Any]
+  sample: Sequence[str]
 
   @functools.cached_property
   def _matrix(self) -> scipy.sparse.csr_matrix:
@@ -100,14 +107,8 @@ class Remap:
 
   def weights(self, old_weights: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Carries weights over: by the map, and the output bias by the sample's frequencies."""
-    *others, bias = self.averaged(old_weights)
-    new_counts, old_counts = (
-      statistics.token_counts(
-        bench.tokenizer, self.facts['word_counts'], self.facts['sampled_texts']
-      )
-      for bench in (self.new, self.old)
-    )
-    return [*others, remap.adapted_bias(bias, self._matrix, new_counts, old_counts)]
+    examples = self.new.windows.cut(self.new.tokenizer.encode(self.sample))
+    return output_bias.fitted(self.new.model, self.averaged(old_weights), examples)
 
 
 def carry_over(
@@ -146,8 +147,8 @@ def remap_effect(
 
   Returns:
     Perplexity per word before; right after the remap; with the mean of the pieces' output
-    biases in place of the one from the sample's frequencies; and with fresh embeddings
-    and output rows instead of remapped ones.
+    biases in place of those that fit the sample; and with fresh embeddings and output
+    rows instead of remapped ones.
   """
   old, new = change.old, change.new
   remapped = change.weights(old_weights)
@@ -169,6 +170,10 @@ def remap_effect(
     'perplexity_with_averaged_bias': perplexity(new, change.averaged(old_weights)),
     'perplexity_with_fresh_embeddings': perplexity(new, fresh),
   }
+
+
+def _sample_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  return folder / 'samples' / f'{index}.txt'
 
 
 def _subwords(bench: language_workbench.LanguageWorkbench) -> subword.SubwordTokenizer:
