@@ -139,6 +139,14 @@ class LanguageModel(abc.ABC):
     return dataclasses.replace(self, vocab_size=vocab_size)
 
 
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
+  """Returns what draws the weights between, and what draws those with one slice per token.
+
+  Apart, so that models of vocabularies of different sizes start with the same layers.
+  """
+  return np.random.default_rng(seed), np.random.default_rng([seed, 1])
+
+
 def untie(model: LanguageModel, weights: Weights) -> list[np.ndarray]:
   """Returns the weights with the output kernel written out, as Keras wants them."""
   values = [np.asarray(weight) for weight in weights]

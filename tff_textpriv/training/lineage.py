@@ -115,7 +115,7 @@ def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
     '',
     'KL divergence is that of unigram counts from the training users’ text to the',
     'text that the tokenizer was trained on; its floor is that of a text of as many',
-    'words, drawn from the users’ own distribution: no model of it can be nearer.',
+    'words, drawn from the users’ own distribution: on average no sample is nearer.',
     'Tokens per word and OOV share are those of test users. These figures look at',
     'users’ text: they are for judging the method and are not private.',
     '',
