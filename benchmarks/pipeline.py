@@ -24,7 +24,8 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.models import presets
 from tff_textpriv.settings import setting
 
-_MAX_LENGTH = 32
+_MAX_WORDS = 24
+_SAMPLED_TOKENS = 32
 _BATCH_SIZE = 64
 _SAMPLED_ROWS = 256
 
@@ -130,23 +131,26 @@ def _pairs(settings: PipelineSettings) -> list[Pair]:
   posts = {user: clients.posts(user) for user in ids}
   num_tokens = sum(len(post) - 1 for user in ids for post in posts[user])
 
+  rule = batching.WindowRule(_MAX_WORDS, tokenizer.starts_word)
+
   def make_batches() -> None:
     for user in ids:
       batching.training_batches(
-        posts[user],
+        rule.cut(posts[user]),
         batch_size=16,
         num_epochs=1,
-        max_length=_MAX_LENGTH,
         rng=randomness.generator(0, 'batches', user),
       )
 
   model = language_models.build(settings.preset, tokenizer.size, tied=True)
   weights = model.initial_weights(0)
   keras = model.to_keras(weights)
-  evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, _MAX_LENGTH)
+  evaluator = evaluation.LanguageModelEvaluator(model, tokenizer, rule)
   all_posts = [post for user in ids for post in posts[user]]
-  windows = batching.windows(all_posts, _MAX_LENGTH)
-  sampler = sampling.Sampler(model, max_length=_MAX_LENGTH, batch_size=_SAMPLED_ROWS)
+  windows = rule.cut(all_posts)
+  sampler = sampling.Sampler(
+    model, max_length=_SAMPLED_TOKENS, batch_size=_SAMPLED_ROWS
+  )
 
   def sample() -> np.ndarray:
     return next(sampler.batches(weights, seed=0))
@@ -196,7 +200,7 @@ def _sample_with_keras(keras: Any) -> None:
   import tensorflow as tf
 
   tokens = np.full((_SAMPLED_ROWS, 1), 2, np.int32)
-  for _ in range(_MAX_LENGTH):
+  for _ in range(_SAMPLED_TOKENS):
     drawn = tf.random.categorical(keras(tokens)[:, -1], 1, dtype=tf.int32)
     tokens = np.concatenate([tokens, drawn.numpy()], axis=1)
 

@@ -143,9 +143,7 @@ def _model(sizes: Sizes) -> recurrent_lm.LstmLanguageModel:
 
 
 def _batches(posts: list[np.ndarray], rng: np.random.Generator) -> list[batching.Batch]:
-  return batching.training_batches(
-    posts, batch_size=_BATCH_SIZE, num_epochs=1, max_length=_WORDS, rng=rng
-  )
+  return batching.training_batches(posts, batch_size=_BATCH_SIZE, num_epochs=1, rng=rng)
 
 
 def _vocabulary(vocab_size: int) -> list[str]:

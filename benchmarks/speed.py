@@ -71,8 +71,8 @@ class SpeedSettings(settings_lib.Settings):
   text: str | None = setting(
     None, 'The SQLite file of real users for text_*, as prepare_data writes it.'
   )
-  max_tokens_per_user: int = setting(1600, 'Where real users are cut off.', low=2)
-  max_sentence_length: int = setting(32, 'Words in a row of real text.', low=2)
+  max_words_per_user: int = setting(1600, 'Where real users are cut off.', low=1)
+  max_sentence_words: int = setting(32, 'Words in a row of real text.', low=2)
   output: str = setting('build/speed.json', 'The file for the results.')
   quick: bool = setting(
     False, 'Only see whether it runs: a few clients, two contenders, one round.'
@@ -119,15 +119,15 @@ def _workloads(settings: SpeedSettings) -> Iterator[workloads.Workload]:
         raise settings_lib.SettingsError(
           'text', None, f'--workloads={name} needs an SQLite file of real users'
         )
-      max_length = settings.max_sentence_length
+      max_words = settings.max_sentence_words
       posts = workloads.real_posts(
-        settings.text, settings.num_clients, vocab_size, settings.max_tokens_per_user
+        settings.text, settings.num_clients, vocab_size, settings.max_words_per_user
       )
     else:
-      max_length = 20
+      max_words = 20
       posts = workloads.synthetic_posts(settings.num_clients, vocab_size)
     yield workloads.make(
-      name, preset, vocab_size, posts, max_length=max_length, private=is_private
+      name, preset, vocab_size, posts, max_words=max_words, private=is_private
     )
 
 

@@ -35,7 +35,7 @@ class Workload:
     name: The workload's name.
     preset: Our name of the model.
     private: Whether differences are clipped and the sum is noised.
-    max_length: Predictions in a row, at most.
+    max_words: Words in a row, at most.
     weights: The initial weights in our order, which is that of Keras.
     posts: Of each client, its sentences: token ids, each int32 [length].
     batches: Of each client its batches, of each batch its rows: the same
@@ -45,7 +45,7 @@ class Workload:
   name: str
   preset: str
   private: bool
-  max_length: int
+  max_words: int
   weights: list[np.ndarray]
   posts: list[list[np.ndarray]]
   batches: list[list[list[np.ndarray]]]
@@ -54,6 +54,11 @@ class Workload:
   def vocab_size(self) -> int:
     """The number of token ids."""
     return self.weights[0].shape[0]
+
+  @property
+  def max_length(self) -> int:
+    """Predictions in a row, at most."""
+    return max(len(row) - 1 for client in self.batches for b in client for row in b)
 
   @property
   def num_tokens(self) -> int:
@@ -128,17 +133,18 @@ def pad(
 
 
 def training_batches(
-  posts: Sequence[np.ndarray], client: int, max_length: int
+  posts: Sequence[np.ndarray], client: int, max_words: int, vocab_size: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
   """Makes a client's batches as our training does; part of what is timed."""
   from tff_textpriv import randomness
   from tff_textpriv.datasets import batching
 
+  # Every token counts as a word, the end of a post too.
+  rule = batching.WindowRule(max_words, np.ones(vocab_size, bool))
   return batching.training_batches(
-    posts,
+    rule.cut(posts),
     batch_size=BATCH_SIZE,
     num_epochs=1,
-    max_length=max_length,
     rng=randomness.generator(SEED, 'batches', 1, str(client)),
   )
 
@@ -149,7 +155,7 @@ def make(
   vocab_size: int,
   posts: list[list[np.ndarray]],
   *,
-  max_length: int,
+  max_words: int,
   private: bool,
 ) -> Workload:
   """Makes a workload of clients' sentences.
@@ -159,18 +165,21 @@ def make(
     preset: Our name of the model, an LSTM of one layer.
     vocab_size: The number of token ids.
     posts: Of each client, its sentences.
-    max_length: Where sentences are cut.
+    max_words: Where sentences are cut.
     private: Whether to clip and to noise.
 
   Returns:
     The workload, with its batches and initial weights.
   """
   batches = [
-    [_rows(*batch[:2]) for batch in training_batches(client_posts, i, max_length)]
+    [
+      _rows(*batch[:2])
+      for batch in training_batches(client_posts, i, max_words, vocab_size)
+    ]
     for i, client_posts in enumerate(posts)
   ]
   return Workload(
-    name, preset, private, max_length, _weights(preset, vocab_size), posts, batches
+    name, preset, private, max_words, _weights(preset, vocab_size), posts, batches
   )
 
 
@@ -182,7 +191,7 @@ def synthetic_posts(num_clients: int, vocab_size: int) -> list[list[np.ndarray]]
 
 
 def real_posts(
-  path: str, num_clients: int, vocab_size: int, max_tokens: int
+  path: str, num_clients: int, vocab_size: int, max_words: int
 ) -> list[list[np.ndarray]]:
   """Reads users of an SQLite file in the StackOverflow layout, as words.
 
@@ -190,7 +199,7 @@ def real_posts(
     path: The file.
     num_clients: How many users to draw.
     vocab_size: The size of the vocabulary: the file's most frequent words.
-    max_tokens: Where to cut a user's text off.
+    max_words: Where to cut a user's text off.
 
   Returns:
     Of each user the sentences, token ids.
@@ -203,7 +212,7 @@ def real_posts(
   some = rng.choice(len(users.client_ids), min(1000, len(users.client_ids)), False)
   texts = (text for i in some for text in users.read(users.client_ids[i]))
   tokenizer = words.train(texts, vocab_size)
-  data = encoded.EncodedClients(users, tokenizer, max_tokens_per_user=max_tokens)
+  data = encoded.EncodedClients(users, tokenizer, max_words_per_user=max_words)
   return [data.posts(users.client_ids[i]) for i in some[:num_clients]]
 
 

@@ -29,7 +29,7 @@ _WORDS = {
   'tokenizer_source': 'oracle',
   'tokenizer': 'word',
   'vocab_size': 9,
-  'max_sentence_length': 6,
+  'max_sentence_words': 6,
 }
 
 

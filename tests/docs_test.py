@@ -237,7 +237,7 @@ _TINY = {
   'num_clients': 12,
   # As many pieces as the text of twelve users has.
   'vocab_size': 500,
-  'max_tokens_per_user': 100,
+  'max_words_per_user': 100,
   'max_eval_users': 3,
   'max_train_examples': 200,
   'sample_tokens': 3000,

@@ -88,6 +88,12 @@ METRICS = {
   metric.name: metric
   for metric in (
     _main('tokenizer_kl', 'KL divergence of the tokenizer', '{:.3f}', 'KL'),
+    Metric(
+      'tokenizer_kl_floor',
+      'KL divergence of a perfect copy of its size',
+      '{:.3f}',
+      heading='KL floor',
+    ),
     _tested('oov_share', 'share of unknown words', '{:.1%}', 'lower', 'OOV'),
     _tested('tokens_per_word', 'tokens per word', '{:.2f}', 'lower', 'tokens/word'),
     _tested('word_accuracy', 'word accuracy', '{:.2%}', 'higher', 'accuracy'),

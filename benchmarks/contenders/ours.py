@@ -54,7 +54,9 @@ class Ours:
     """Makes the batches of a round, which are the same in all of them."""
     del round_number
     return [
-      workloads.training_batches(posts, i, self._workload.max_length)
+      workloads.training_batches(
+        posts, i, self._workload.max_words, self._workload.vocab_size
+      )
       for i, posts in enumerate(self._workload.posts)
     ]
 

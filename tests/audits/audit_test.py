@@ -37,7 +37,7 @@ _CENTRAL = (
 _LANGUAGE = (
   '--task=stackoverflow',
   '--num_users=20',
-  '--max_tokens_per_user=60',
+  '--max_words_per_user=60',
   '--vocab_size=500',
   '--model=lstm_tiny',
 )

@@ -20,7 +20,7 @@ def _workload(private: bool) -> workloads.Workload:
     [rng.integers(4, 60, length, np.int32) for length in rng.integers(3, 30, 20)]
     for _ in range(3)
   ]
-  return workloads.make('tiny', 'lstm_tiny', 60, posts, max_length=20, private=private)
+  return workloads.make('tiny', 'lstm_tiny', 60, posts, max_words=20, private=private)
 
 
 def _weights_after_a_round(contender, workload):
@@ -92,7 +92,7 @@ def test_our_round_and_a_plain_loop_do_the_same(tff_runtime, private, layer):
 
   # One client fewer is other work, and must not pass for the same.
   shortened = workloads.make(
-    'tiny', 'lstm_tiny', 60, workload.posts[:2], max_length=20, private=private
+    'tiny', 'lstm_tiny', 60, workload.posts[:2], max_words=20, private=private
   )
   after['plain'] = _weights_after_a_round(plain.Plain(layer), shortened)
   assert not speed.agreement(workload, after)['agree']

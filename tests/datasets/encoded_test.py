@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from tff_textpriv.datasets import batching, clients, encoded
-from tff_textpriv.text import tokenizers
+from tff_textpriv.text import subword, tokenizers, words
 
 
 class _Letters(tokenizers.Tokenizer):
-  """One token a letter; counts how often it is asked."""
+  """One token a letter, of which the capitals begin words; counts how often it is asked."""
 
   kind = 'bpe'
   size = 200
-  starts_word = np.zeros(200, bool)
+  starts_word = np.array([chr(i).isupper() for i in range(200)])
   fingerprint = 'letters'
 
   def __init__(self):
@@ -30,6 +30,7 @@ class _Letters(tokenizers.Tokenizer):
 
 
 _TEXTS = clients.InMemoryClientText({'ann': ['abc', 'de'], 'bob': []})
+_WORDS = clients.InMemoryClientText({'ann': ['AbcDeF', 'Gh', 'IJkl']})
 
 
 def test_the_cache_gives_the_same_posts_without_encoding_again(tmp_path):
@@ -49,7 +50,7 @@ def test_the_cache_gives_the_same_posts_without_encoding_again(tmp_path):
 def test_the_cache_is_private_and_depends_on_the_limit(tmp_path):
   for limit in (None, 100):
     clients_ = encoded.EncodedClients(
-      _TEXTS, _Letters(), max_tokens_per_user=limit, cache_dir=tmp_path
+      _TEXTS, _Letters(), max_words_per_user=limit, cache_dir=tmp_path
     )
     clients_.posts('ann')
   files = list(tmp_path.iterdir())
@@ -66,20 +67,86 @@ def test_a_damaged_cache_is_made_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('limit', 'lengths'), [(None, [5, 4]), (9, [5, 4]), (7, [5, 2]), (6, [5]), (3, [3])]
+  ('limit', 'texts'),
+  [
+    (None, ['AbcDeF.', 'Gh.', 'IJkl.']),
+    (6, ['AbcDeF.', 'Gh.', 'IJkl.']),
+    (5, ['AbcDeF.', 'Gh.', 'I']),
+    (4, ['AbcDeF.', 'Gh.']),
+    (3, ['AbcDeF.']),
+    (2, ['AbcDe']),
+    (1, ['Abc']),
+  ],
 )
-def test_a_users_text_is_cut_off_at_the_limit(limit, lengths):
-  posts = encoded.EncodedClients(_TEXTS, _Letters(), max_tokens_per_user=limit)
-  assert [len(post) for post in posts.posts('ann')] == lengths
+def test_a_users_text_is_cut_off_after_whole_words(limit, texts):
+  posts = encoded.EncodedClients(_WORDS, _Letters(), max_words_per_user=limit)
+  found = [
+    _Letters().decode(post) + '.' * (post[-1] == tokenizers.EOS_ID)
+    for post in posts.posts('ann')
+  ]
+  assert found == texts
+
+
+def test_tokenizers_with_long_and_short_encodings_get_the_same_words():
+  rng = np.random.default_rng(0)
+  vocabulary = ['a', 'bb', 'ccc', 'dddd', 'epsilon']
+  texts = [' '.join(rng.choice(vocabulary, rng.integers(1, 30))) for _ in range(40)]
+  users = clients.InMemoryClientText({'ann': texts})
+  found = []
+  for tokenizer in (words.train(texts, 9), subword.train(texts, 290)):
+    posts = encoded.EncodedClients(users, tokenizer, max_words_per_user=333).posts(
+      'ann'
+    )
+    cut = batching.WindowRule(7, tokenizer.starts_word).cut(posts)
+    # A window starts with the last token of the one before, which it does not predict.
+    found.append([tokenizer.decode(window[1:].tolist()).split() for window in cut])
+  assert found[0] == found[1]
+  assert sum(map(len, found[0])) == 333 and max(map(len, found[0])) == 7
+
+
+def _some_posts(rng):
+  """Posts of ids whose upper half begins words; a few of them are enormous words."""
+  posts = [rng.integers(4, 20, rng.integers(1, 60)) for _ in range(50)]
+  posts += [np.full(100, 5), np.concatenate([[15], np.full(57, 5), [15, 5, 15]])]
+  return [tokenizers.surround(post) for post in posts]
+
+
+_STARTS = np.arange(20) >= 12
 
 
 def test_windows_predict_every_token_but_the_first_exactly_once():
-  rng = np.random.default_rng(0)
-  posts = [np.arange(length, dtype=np.int32) for length in rng.integers(2, 40, 50)]
-  cut = batching.windows(posts, max_length=7)
-  assert max(map(len, cut)) == 8 and min(map(len, cut)) >= 2
+  posts = _some_posts(np.random.default_rng(0))
+  rule = batching.WindowRule(3, _STARTS)
+  cut = rule.cut(posts)
+  assert rule.longest == 12 == max(map(len, cut)) - 1 and min(map(len, cut)) >= 2
+  assert max(_STARTS[window[1:]].sum() for window in cut) == 3
   predicted = np.concatenate([window[1:] for window in cut])
   np.testing.assert_array_equal(predicted, np.concatenate([post[1:] for post in posts]))
+
+
+def test_where_every_token_is_a_word_a_window_has_room_for_words_and_the_end():
+  rule = batching.WindowRule(3, np.arange(20) >= tokenizers.NUM_CONTROL_IDS)
+  assert rule.longest == 4
+  cut = rule.cut([tokenizers.surround([5, 6, 7]), tokenizers.surround([5, 6, 7, 8])])
+  assert [len(window) - 1 for window in cut] == [4, 3, 2]
+
+
+def test_sliding_windows_score_every_token_once_with_half_a_window_before_it():
+  posts = _some_posts(np.random.default_rng(1))
+  rule = batching.WindowRule(6, _STARTS)
+  num_slid = 0
+  for post in posts:
+    windows = rule.slide(post)
+    scored = np.concatenate([window[1 + known :] for window, known in windows])
+    np.testing.assert_array_equal(scored, post[1:])
+    assert max(len(window) - 1 for window, _ in windows) <= rule.longest
+    assert windows[0][1] == 0
+    for window, known in windows[1:]:
+      # Three words, or a quarter of the tokens that a window may have.
+      assert _STARTS[window[1 : 1 + known]].sum() == 3 or known >= rule.longest // 4
+      num_slid += 1
+  assert num_slid > 50
+  assert rule.slide(np.array([tokenizers.BOS_ID])) == []
 
 
 def test_an_epoch_of_batches_holds_every_example_once():
@@ -88,7 +155,6 @@ def test_an_epoch_of_batches_holds_every_example_once():
     posts,
     batch_size=8,
     num_epochs=2,
-    max_length=10,
     rng=np.random.default_rng(0),
   )
   # One shape for all; the last batch of an epoch ends in three empty rows.

@@ -46,6 +46,7 @@ def runs(stand_in):
     return {
       'epsilon': None if no_guarantee else 2.0,
       'tokenizer_kl': 0.5,
+      'tokenizer_kl_floor': 0.01,
       'selected_round': 2,
       # Every third run never reaches its target.
       'rounds_to_target': None if number % 3 == 0 else 4,

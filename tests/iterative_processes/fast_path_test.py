@@ -51,7 +51,6 @@ def test_a_round_equals_that_of_a_keras_model_on_fully_padded_data(tff_runtime, 
       posts,
       batch_size=2,
       num_epochs=1,
-      max_length=32,
       rng=np.random.default_rng(client),
     )
     for client, posts in enumerate(_clients())

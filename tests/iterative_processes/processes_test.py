@@ -35,7 +35,6 @@ def _clients(sizes=(3, 8, 5, 17, 1)):
       [rng.integers(4, 30, rng.integers(3, 9)).astype(np.int32) for _ in range(size)],
       batch_size=4,
       num_epochs=2,
-      max_length=10,
       rng=rng,
     )
     for size in sizes

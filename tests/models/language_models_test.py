@@ -185,3 +185,17 @@ def test_the_names_of_the_presets_cost_no_import_of_tensorflow():
     'sys.exit("tensorflow" in sys.modules or "lstm_tiny" not in presets.PRESETS)'
   )
   subprocess.run([sys.executable, '-c', script], check=True)
+
+
+@pytest.mark.parametrize('preset', ['lstm_tiny', 'gru_tiny', 'transformer_tiny'])
+@pytest.mark.parametrize('tied', [True, False])
+def test_models_of_different_vocabularies_start_with_the_same_layers(preset, tied):
+  small, large = (language_models.build(preset, size, tied) for size in (300, 700))
+  pairs = zip(small.initial_weights(3), large.initial_weights(3), strict=True)
+  for index, (ours, theirs) in enumerate(pairs):
+    if index not in small.vocabulary_axes:
+      np.testing.assert_array_equal(ours, theirs)
+  # Rows of the embedding, too, as far as both have them.
+  np.testing.assert_array_equal(
+    small.initial_weights(3)[0], large.initial_weights(3)[0][:300]
+  )

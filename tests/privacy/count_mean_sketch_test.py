@@ -191,39 +191,6 @@ def test_the_variance_is_that_of_flips_and_collisions():
   assert not _has_variance(errors, np.array(independent))
 
 
-def test_nearly_without_noise_all_counts_come_out_in_order():
-  parameters = _parameters(num_hashes=512, width=4096, epsilon_per_word=40.0)
-  sketch = _sketch(parameters, np.random.default_rng(0), parameters.flip_probability)
-  names = [f'word{index}' for index in range(20)]
-  counts = count_mean_sketch.significant_counts(parameters, *sketch, names, 3.0)
-  assert list(counts)[:5] == names[:5]
-  assert list(counts.values()) == sorted(counts.values(), reverse=True)
-  for index, name in enumerate(names):
-    assert abs(counts[name] - _COUNTS[index]) <= 2
-    assert isinstance(counts[name], int)
-
-
-def test_words_that_nobody_writes_pass_the_threshold_as_rarely_as_chance_has_it():
-  parameters = _parameters(num_hashes=64, width=256)
-  sketch = _sketch(parameters, np.random.default_rng(1), parameters.flip_probability)
-  names = [str(index) for index in range(5020)]
-  for threshold, tail in [(1.0, 0.1587), (2.0, 0.02275)]:
-    counts = count_mean_sketch.significant_counts(parameters, *sketch, names, threshold)
-    noise = sum(int(name) >= 20 for name in counts)
-    # Words of one sketch share its cells, so their errors are not quite
-    # independent: twice the binomial's 5 standard errors.
-    assert abs(noise - 5000 * tail) < 10 * math.sqrt(5000 * tail)
-    assert '0' in counts
-  everything = count_mean_sketch.significant_counts(parameters, *sketch, names, 0.0)
-  assert min(everything.values()) >= 1
-
-
-def test_a_sketch_of_nobody_has_no_words():
-  parameters = _parameters()
-  sketch = np.zeros([8, 64], np.int64), np.zeros([8], np.int64)
-  assert count_mean_sketch.significant_counts(parameters, *sketch, ['a'], 0.0) == {}
-
-
 def test_the_words_of_a_user_share_the_budget():
   parameters = HeavyHittersSettings().sketch(randomness.Stream.of_seed(5))
   assert parameters.epsilon_per_user == pytest.approx(8)

@@ -34,7 +34,7 @@ _COMMON = (
 )  # fmt: skip
 _TEXT = (
   '--num_users=12', '--clients_per_round=3', '--vocab_size=300',
-  '--max_tokens_per_user=120', '--max_eval_users=2', *_COMMON,
+  '--max_words_per_user=120', '--max_eval_users=2', *_COMMON,
 )  # fmt: skip
 _REVIEWS = (
   '--num_clients=4', '--clients_per_round=2', '--max_train_examples=40',

@@ -41,7 +41,7 @@ def test_memory_and_open_files_of_a_long_run_do_not_grow(tmp_path):
       (
         '--algo=dp_fed_avg', '--noise_multiplier=1', f'--total_rounds={_ROUNDS}',
         '--num_users=60', '--clients_per_round=4', '--vocab_size=300',
-        '--max_tokens_per_user=120', '--max_eval_users=2', '--rounds_per_eval=100',
+        '--max_words_per_user=120', '--max_eval_users=2', '--rounds_per_eval=100',
       ),
     ),
     tmp_path / 'long_run',

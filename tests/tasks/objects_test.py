@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 import tff_textpriv
 from tff_textpriv import settings as settings_lib
 
-_TEXT = {'num_users': 6, 'vocab_size': 300, 'max_sentence_length': 8}
+_TEXT = {'num_users': 6, 'vocab_size': 300, 'max_sentence_words': 8}
 _DEALT = {**_TEXT, 'num_clients': 3}
 _BAG = {'num_clients': 3, 'hash_buckets': 50, 'max_train_examples': 40}
 _WORDS = {
@@ -90,7 +90,7 @@ def test_elements_of_a_language_model_are_tokens_and_the_next_ones():
   rows = list(data.create_tf_dataset_for_client(data.client_ids[0]).take(5))
   for tokens, following in rows:
     length = int(tf.math.count_nonzero(following))
-    assert tokens.shape == following.shape == [8]
+    assert tokens.shape == following.shape == [4 * 8]
     np.testing.assert_array_equal(tokens[1:length], following[: length - 1])
     assert not np.any(tokens[length:])
 

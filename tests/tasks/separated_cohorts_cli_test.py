@@ -20,7 +20,7 @@ _TASKS = {
   'stackoverflow': (
     stackoverflow.TASK,
     ('--num_users=12', '--clients_per_round=4', '--vocab_size=300',
-     '--max_tokens_per_user=120', '--max_eval_users=2'),
+     '--max_words_per_user=120', '--max_eval_users=2'),
   ),
   'imdb': (
     imdb.TASK,

@@ -25,7 +25,7 @@ _TINY = (
   '--num_users=30',
   '--clients_per_round=5',
   '--vocab_size=400',
-  '--max_tokens_per_user=300',
+  '--max_words_per_user=300',
   '--max_eval_users=5',
 )
 _PRIVATE = (

@@ -1,6 +1,7 @@
 import collections
 import math
 
+import numpy as np
 import pytest
 
 from tff_textpriv.text import statistics, subword, words
@@ -73,3 +74,30 @@ def test_figures_per_word_are_undefined_without_words():
   for texts in ([], ['', '']):
     assert math.isnan(statistics.coverage(tokenizer, texts).tokens_per_word)
     assert math.isnan(statistics.coverage(tokenizer, texts).oov_share)
+
+
+def test_the_floor_of_a_divergence_is_that_of_chance():
+  # With counts that are large everywhere, half of a chi-square over the number of words.
+  real = {str(word): 1000 + word for word in range(500)}
+  assert statistics.unigram_kl_floor(real, 500_000) == pytest.approx(
+    499 / (2 * 500_000), rel=0.15
+  )
+
+
+def test_no_copy_of_so_many_words_is_nearer_than_the_floor():
+  shares = 1 / np.arange(1, 2001)
+  real = {str(i): 1 + round(100_000 * share) for i, share in enumerate(shares)}
+  names, weights = list(real), np.array(list(real.values())) / sum(real.values())
+  for num_words in (1000, 100_000):
+    floor = statistics.unigram_kl_floor(real, num_words)
+    draws = np.random.default_rng(7).multinomial(num_words, weights, size=20)
+    found = [
+      statistics.unigram_kl(real, dict(zip(names, draw, strict=True))) for draw in draws
+    ]
+    error = np.std(found)
+    # The floor is a mean of five, what it is compared with one of twenty.
+    assert abs(np.mean(found) - floor) < 5 * error * math.sqrt(1 / 5 + 1 / 20)
+    # A model that is wrong is further away.
+    wrong = dict(zip(names, draws[0][::-1], strict=True))
+    assert statistics.unigram_kl(real, wrong) > 2 * floor
+  assert statistics.unigram_kl_floor(real, 1000) > 10 * floor

@@ -159,3 +159,83 @@ def test_phases_of_correlated_noise_are_of_one_run_and_halves_are_not():
   assert all(not half.other_strategies and half.stage == 0 for half in halves)
   # Half of the accounted forty users each, five of them in a round.
   assert [half.separation for half in halves] == [4, 4]
+
+
+_SCALED = ('--accounted_population=1000000', '--accounted_cohort=5000')
+
+
+def _samplings(*argv):
+  chosen = _chosen('--algo=dp_fed_avg', '--target_epsilon=2', *argv)
+  (phase,) = phases.lay_out(chosen, _USERS)
+  plan = phase.mechanism(chosen, 100)
+  plan.check_sampling(phase.sampler.sampling)
+  return phase.sampler.sampling, plan.sampling, plan
+
+
+@pytest.mark.parametrize(
+  ('argv', 'drawn'),
+  [
+    (_SCALED, 'fixed'),
+    (_SCALED[:1], 'fixed'),
+    ((*_SCALED, '--simulated_cohorts=as_accounted'), 'poisson'),
+    ((), 'poisson'),
+    (('--accounted_population=40', '--accounted_cohort=5'), 'poisson'),
+  ],
+)
+def test_only_a_simulation_of_another_deployment_has_cohorts_of_a_fixed_size(
+  argv, drawn
+):
+  simulated, accounted, plan = _samplings(*argv)
+  assert (simulated, accounted) == (drawn, 'poisson')
+  # The noise, and what it costs, are those of the accounted deployment all the same.
+  as_accounted = _samplings(*argv, '--simulated_cohorts=as_accounted')[2]
+  assert plan.noise_multiplier == as_accounted.noise_multiplier
+  assert plan.cost == as_accounted.cost and plan.accountant == 'pld'
+
+
+def test_a_run_that_promises_something_itself_refuses_fixed_cohorts():
+  with pytest.raises(settings.SettingsError, match='5 of 40 users.*as it is accounted'):
+    _samplings('--simulated_cohorts=fixed')
+  plan = _samplings()[2]
+  with pytest.raises(PrivacyError, match='accounts for poisson'):
+    plan.check_sampling('fixed')
+  with pytest.raises(PrivacyError, match='figure would be false'):
+    dataclasses.replace(plan, simulated_sampling='fixed')
+
+
+def test_the_simulation_of_a_deployment_is_accounted_as_it_draws():
+  plan = _samplings(*_SCALED)[2]
+  own = plan.of_simulation()
+  assert (own.sampling, own.accountant, own.is_scaled) == ('fixed', 'rdp', False)
+  assert (own.population, own.cohort) == (40, 5)
+
+
+def test_users_are_drawn_by_the_rounds_of_their_own():
+  halves = _phases('--algo=subword_resample', '--phase_plan=half_split')
+  assert [phase.others_rounds for phase in halves] == [0, 10]
+  switched = _phases('--algo=subword_resample', '--resample_rounds=2,7')
+  assert [phase.others_rounds for phase in switched] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+  ('argv', 'rounds'),
+  [
+    (('--algo=fed_avg', '--server_decay_rounds=9'), 10),
+    (('--algo=subword_resample', '--server_decay_rounds=9'), 10),
+    (
+      (
+        '--algo=subword_resample',
+        '--phase_plan=half_split',
+        '--resample_rounds=12',
+        '--server_decay_rounds=11',
+      ),
+      12,
+    ),
+  ],
+)
+def test_a_step_size_that_ends_before_the_training_is_refused(argv, rounds):
+  with pytest.raises(
+    settings.SettingsError, match=f'--server_decay_rounds=.*{rounds} rounds'
+  ):
+    _phases(*argv)
+  _phases(*argv[:-1], f'--server_decay_rounds={rounds}')

@@ -56,7 +56,6 @@ def _client_data(users, round_number):
         posts,
         batch_size=2,
         num_epochs=1,
-        max_length=8,
         rng=randomness.generator(_SEED, 'batches', round_number, user),
       )
     )

@@ -2,14 +2,17 @@
 
 import dataclasses
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+import tensorflow_federated as tff
 
 from tff_textpriv.datasets import clients, embedded
-from tff_textpriv.models import sampling
+from tff_textpriv.iterative_processes import tokenizer_change
+from tff_textpriv.models import language_models, sampling
 from tff_textpriv.tasks import base, stackoverflow
-from tff_textpriv.text import remap, subword, tokenizers
+from tff_textpriv.text import forms, remap, subword, tokenizers
 from tff_textpriv.training import (
   language_workbench,
   phases,
@@ -67,6 +70,7 @@ def _learn(bench, chosen, weights, folder):
     index=1,
     vocab_size=chosen.task_settings.vocab_size,
     seed=chosen.run.seed,
+    form=forms.SENTENCES,
     folder=folder,
   )
 
@@ -100,16 +104,18 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
   )
   # One round without clients gives the optimizer and the private mean a history.
   state = old_process.next(old_process.initialize(), []).state
-  carried = resampling.carry_over(state, process, phase.mechanism(chosen), old, new)
+  change = resampling.Remap(old, new, resampling.read_sample(tmp_path, 1))
+  carried = resampling.carry_over(state, process, phase.mechanism(chosen), change)
 
   matrix = remap.remap_matrix(record.tokenizer, public)
   expected = remap.remap_weights(
     state.global_model_weights.trainable, old.model.vocabulary_axes, matrix
   )
   for ours, theirs in zip(
-    carried.global_model_weights.trainable, expected, strict=True
+    carried.global_model_weights.trainable[:-1], expected[:-1], strict=True
   ):
     np.testing.assert_array_equal(ours, theirs)
+  assert np.abs(carried.global_model_weights.trainable[-1] - expected[-1]).max() > 0.1
   optimizer_states = state.finalizer, carried.finalizer
   if more_flags:
     # The optimizer's state is inside that of its schedule.
@@ -131,8 +137,114 @@ def test_sampling_fitting_and_remapping_never_touch_private_text(
 
 def test_a_remap_to_the_same_tokenizer_changes_nothing(data, public, tmp_path):
   bench = _bench(_chosen(f'--data_dir={tmp_path}'), data, public)
-  effect = resampling.remap_effect(bench, bench, bench.model.initial_weights(0), seed=1)
-  assert effect['perplexity_after_remap'] == effect['perplexity_before']
+  change = resampling.Remap(bench, bench, list(data.public_text[:50]))
+  weights = bench.model.initial_weights(0)
+  for ours, theirs in zip(change.averaged(weights), weights, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  effect = resampling.remap_effect(change, weights, seed=1)
+  assert effect['perplexity_with_averaged_bias'] == effect['perplexity_before']
+
+
+class _Schedule(NamedTuple):
+  round_num: int
+  optimizer: dict
+
+
+def test_moments_are_told_by_their_shapes_and_not_by_their_number():
+  old = language_models.LstmLanguageModel(6, 2, 3, 1, tied=False)
+  shapes = old.weight_shapes
+  rng = np.random.default_rng(0)
+  moment = tuple(rng.normal(size=shape).astype(np.float32) for shape in shapes)
+  # As many as weights, and no moment: step sizes by layer, and the shapes in disorder.
+  steps = tuple(np.float32(step) for step in range(len(shapes)))
+  disorder = tuple(reversed(moment))
+  State = tff.learning.templates.LearningAlgorithmState
+  weights = tff.learning.models.ModelWeights(moment, ())
+  finalizer = _Schedule(
+    3, {'accumulator': moment, 'steps': steps, 'more': [disorder, moment]}
+  )
+  state = State(weights, 'distributor', 'work', 'aggregator', finalizer)
+  fresh = State(weights, None, None, None, None)
+  carried = tokenizer_change.carry_over(
+    state, fresh, old, ['new'], lambda arrays: [2 * array for array in arrays]
+  )
+  assert carried.global_model_weights.trainable == ('new',)
+  assert isinstance(carried.finalizer, _Schedule) and carried.finalizer.round_num == 3
+  found = carried.finalizer.optimizer
+  for ours, theirs in zip(found['accumulator'], moment, strict=True):
+    np.testing.assert_array_equal(ours, 2 * theirs)
+  for ours, theirs in zip(found['more'][1], moment, strict=True):
+    np.testing.assert_array_equal(ours, 2 * theirs)
+  assert found['steps'] is not None and list(found['steps']) == list(steps)
+  for ours, theirs in zip(found['more'][0], disorder, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def _frequencies(tokenizer, texts):
+  targets = np.concatenate([ids[1:] for ids in tokenizer.encode(texts)])
+  counts = np.bincount(targets, minlength=tokenizer.size)
+  return counts / counts.sum()
+
+
+def _expected(bench, weights, texts):
+  """The mean of the probabilities that a model gives, token by token, in NumPy."""
+  total, number = np.zeros(bench.model.vocab_size), 0
+  for ids in bench.tokenizer.encode(texts):
+    logits = bench.model.logits(weights, ids[np.newaxis, :-1]).numpy()[0]
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    total += (odds / odds.sum(axis=1, keepdims=True)).sum(axis=0)
+    number += len(ids) - 1
+  return total / number
+
+
+def test_a_remapped_model_expects_tokens_as_often_as_the_sample_has_them(
+  data, public, tmp_path
+):
+  texts = [t for user in data.train.client_ids for t in data.train.read(user)][:400]
+  chosen = _chosen(f'--data_dir={tmp_path}')
+  old, new = (
+    _bench(chosen, data, tokenizer) for tokenizer in (public, subword.train(texts, 600))
+  )
+  # Contexts matter, if only at random; biases are the frequencies of the old tokens.
+  weights = [2 * weight for weight in old.model.initial_weights(0)]
+  weights[-1] = np.log(_frequencies(public, texts) + 1e-4).astype(np.float32)
+  change = resampling.Remap(old, new, texts)
+  real = _frequencies(new.tokenizer, texts)
+  distances = [
+    np.abs(_expected(new, made, texts) - real).sum()
+    for made in (change.averaged(weights), change.weights(weights))
+  ]
+  assert distances[0] > 0.5 and distances[1] < 0.1
+  # Only the biases are others.
+  for ours, theirs in zip(
+    change.weights(weights)[:-1], change.averaged(weights)[:-1], strict=True
+  ):
+    np.testing.assert_array_equal(ours, theirs)
+  effect = resampling.remap_effect(change, weights, seed=0)
+  assert (
+    effect['perplexity_after_remap'] < 0.7 * effect['perplexity_with_averaged_bias']
+  )
+
+
+def test_samples_are_as_long_as_training_windows_and_what_is_lost_is_counted(
+  data, public, tmp_path, capsys
+):
+  chosen = _chosen(f'--data_dir={tmp_path}', '--max_sentence_words=5')
+  settings = dataclasses.replace(chosen.algorithm_settings, sample_max_length=None)
+  chosen = dataclasses.replace(chosen, algorithm_settings=settings)
+  bench = _bench(chosen, data, public)
+  # All tokens are equally likely, and the end of a text is one of 500.
+  weights = [np.zeros(shape, np.float32) for shape in bench.model.weight_shapes]
+  record = _learn(bench, chosen, weights, tmp_path)
+  facts = record.facts
+  assert facts['cut_texts'] > 0.9 * facts['sampled_texts']
+  mean = facts['sampled_tokens'] / (facts['sampled_texts'] + facts['empty_texts'])
+  assert 19 < mean <= 20 == bench.windows.longest
+  assert facts['empty_texts'] < 10
+  said = f'{facts["cut_texts"]:,} were cut off, and {facts["empty_texts"]:,} empty'
+  assert said in capsys.readouterr().out
+  samples = (tmp_path / 'samples' / '1.txt').read_text()
+  assert samples == samples.lower()
 
 
 def test_records_survive_the_folder_and_half_written_ones_do_not_count(
@@ -171,6 +283,7 @@ def test_a_vocabulary_larger_than_the_samples_support_is_refused(
       index=1,
       vocab_size=500,
       seed=0,
+      form=forms.SENTENCES,
       folder=tmp_path,
     )
 
@@ -200,12 +313,3 @@ def test_all_sources_make_both_kinds_of_tokenizers(tff_runtime, data, source, ki
   assert record.tokenizer.kind == kind and record.source == source
   counts = tokenizer_sources.corpus_counts(record, chosen, data)
   assert sum(counts.values()) > 0
-
-
-def test_reported_words_get_their_share_and_public_text_fills_up_the_rest():
-  public = {'the': 50, 'of': 30, 'cat': 20}
-  counts = tokenizer_sources.fill_up({'cat': 60}, 100, public)
-  # 60 of 100 reports were "cat"; the other 40% are shared 50 to 30.
-  assert counts == {'cat': 60, 'the': 25, 'of': 15}
-  assert tokenizer_sources.fill_up({}, 100, public) == public
-  assert tokenizer_sources.fill_up({'cat': 120}, 100, public)['the'] == 1

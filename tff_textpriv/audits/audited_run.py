@@ -46,6 +46,7 @@ class AuditedRun:
       algorithm=audited_algorithm.audited(chosen.algorithm),
       algorithm_settings=chosen.algorithm_settings.for_audit(),
       task_settings=_hardly_evaluated(chosen.task_settings),
+      privacy_settings=_drawn_as_accounted(chosen.privacy_settings),
     )
     self._canaries = canaries
     self._audit: report_audit.ReportAudit | training_audit.TrainingAudit
@@ -113,6 +114,13 @@ class AuditedRun:
 
   def _sketch(self) -> count_mean_sketch.SketchParameters:
     return self._chosen.task_settings.sketch(self._chosen.stream)
+
+
+def _drawn_as_accounted(privacy_settings: Any) -> Any:
+  """Returns settings with which users are drawn as in the deployment, whatever its size."""
+  if not hasattr(privacy_settings, 'simulated_cohorts'):
+    return privacy_settings
+  return dataclasses.replace(privacy_settings, simulated_cohorts='as_accounted')
 
 
 def _hardly_evaluated(task_settings: Any) -> Any:

@@ -1,6 +1,9 @@
 """A user's posts as the batches that one local training pass sees."""
 
 import collections
+import dataclasses
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,26 +12,89 @@ from tff_textpriv.text import tokenizers
 
 # Inputs and targets, each int32 [batch, time]; targets are the next tokens.
 Batch = tuple[np.ndarray, np.ndarray]
+# Tokens per word of a window's limit, beyond which it is cut once more.
+_TOKENS_PER_WORD = 4
 
 
-def windows(posts: Sequence[np.ndarray], max_length: int) -> list[np.ndarray]:
-  """Cuts posts into windows of at most `max_length` predictions.
+@dataclasses.dataclass(frozen=True, eq=False)
+class WindowRule:
+  """Where posts are cut into windows: after so many words, whatever the tokenizer.
 
-  A post that is longer goes on in the next window, which starts with the last
-  token of the one before: every token but the BOS is predicted exactly once.
+  A tokenizer with short encodings gets no more text into a window than another one. But
+  a word may be enormous, as an address in bytes is: a window of more tokens than
+  `longest` is cut once more, which costs some context and no token.
 
-  Args:
-    posts: Token ids, each int32 [length].
-    max_length: The largest number of predictions in a window.
-
-  Returns:
-    Windows, each int32 [2 .. max_length + 1].
+  Attributes:
+    max_words: The most words of a window.
+    starts_word: Which token ids begin a word [vocab].
   """
-  return [
-    post[start : start + max_length + 1]
-    for post in posts
-    for start in range(0, len(post) - 1, max_length)
-  ]
+
+  max_words: int
+  starts_word: np.ndarray
+
+  @property
+  def longest(self) -> int:
+    """The most predictions of a window.
+
+    One per word and the end of the post, where every token is a word; else so many per
+    word that only words which hardly are words are cut.
+    """
+    if self.starts_word[tokenizers.NUM_CONTROL_IDS :].all():
+      return self.max_words + 1
+    return _TOKENS_PER_WORD * self.max_words
+
+  def cut(self, posts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Cuts posts into windows.
+
+    A post that is longer goes on in the next window, which starts with the last
+    token of the one before: every token but the BOS is predicted exactly once.
+
+    Args:
+      posts: Token ids, each int32 [length].
+
+    Returns:
+      Windows, each int32 [2 .. longest + 1].
+    """
+    return [
+      post[start : end + 1]
+      for post in posts
+      for start, end in self._parts(post, self.max_words, self.longest)
+    ]
+
+  def slide(self, post: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Cuts a post into windows that overlap by half, for models without a state.
+
+    Args:
+      post: Token ids, int32 [length].
+
+    Returns:
+      Windows, no longer than those of `cut`, and how many predictions at the beginning
+      of each belong to the one before; the others, of all windows, are those of the post.
+    """
+    parts = list(self._parts(post, max(1, self.max_words // 2), self.longest // 2))
+    if len(parts) < 2:
+      return [(post, 0)] if parts else []
+    (first, _), (_, end) = parts[:2]
+    return [(post[first : end + 1], 0)] + [
+      (post[start : end + 1], middle - start)
+      for (start, middle), (_, end) in itertools.pairwise(parts[1:])
+    ]
+
+  def _parts(
+    self, post: np.ndarray, max_words: int, max_tokens: int
+  ) -> Iterator[tuple[int, int]]:
+    """Yields where so many words begin and end among the predictions of a post."""
+    targets = post[1:]
+    if not targets.size:
+      return
+    words_before = np.maximum(np.cumsum(self.starts_word[targets]) - 1, 0)
+    inner = np.flatnonzero(np.diff(words_before // max_words)) + 1
+    for start, end in itertools.pairwise([0, *inner.tolist(), len(targets)]):
+      # Evenly, lest a single token is left over and has no context.
+      number = math.ceil((end - start) / max_tokens)
+      yield from itertools.pairwise(
+        start + (end - start) * part // number for part in range(number + 1)
+      )
 
 
 def pad(
@@ -57,19 +123,23 @@ def pad(
 
 
 def training_batches(
-  posts: Sequence[np.ndarray],
+  examples: Sequence[np.ndarray],
   *,
   batch_size: int,
   num_epochs: int,
-  max_length: int,
   rng: np.random.Generator,
 ) -> list[Batch]:
   """Makes a user's batches for one round, shuffled anew in each epoch.
 
   All batches of a user have one shape, which is what TFF sends fast; models cut
   the padding off again (see `language_models.trim`).
+
+  Args:
+    examples: Windows of the user's posts, as `WindowRule.cut` makes them.
+    batch_size: Windows in a batch.
+    num_epochs: Passes over all windows.
+    rng: Shuffles.
   """
-  examples = windows(posts, max_length)
   if not examples:
     return []
   shape = min(batch_size, len(examples)), max(map(len, examples)) - 1

@@ -10,6 +10,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tff_textpriv.text import forms
 from tff_textpriv.text.normalize import normalize
 
 
@@ -119,6 +120,7 @@ class FederatedText:
     test: The users on whom the final result is measured.
     public_text: Lines that anyone may read, from which a tokenizer may be
       trained at no cost in privacy; `None` if the data set has none.
+    form: The form in which its readers give texts, users' and public ones.
   """
 
   name: str
@@ -126,6 +128,7 @@ class FederatedText:
   validation: ClientText
   test: ClientText
   public_text: Sequence[str] | None = None
+  form: forms.TextForm = forms.AS_WRITTEN
 
   def check_disjoint(self) -> None:
     """Raises `DataError` if a user is in more than one of the three groups."""

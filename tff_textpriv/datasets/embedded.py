@@ -13,6 +13,7 @@ from typing import overload
 import numpy as np
 
 from tff_textpriv.datasets import artificial_language, clients
+from tff_textpriv.text import forms
 
 # Part of every fingerprint: raise it whenever the generated text changes.
 _VERSION = 3
@@ -54,6 +55,7 @@ def build(
     validation=GeneratedClientText(language, seed, 'validation', num_validation_users),
     test=GeneratedClientText(language, seed, 'test', num_test_users),
     public_text=_PublicText(language, seed, num_public_lines),
+    form=forms.SENTENCES,
   )
 
 

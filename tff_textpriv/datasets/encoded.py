@@ -30,7 +30,7 @@ class EncodedClients:
     texts: clients.ClientText,
     tokenizer: tokenizers.Tokenizer,
     *,
-    max_tokens_per_user: int | None = None,
+    max_words_per_user: int | None = None,
     cache_dir: pathlib.Path | None = None,
   ):
     """Prepares encoding; no text is read yet.
@@ -38,16 +38,17 @@ class EncodedClients:
     Args:
       texts: The users and their texts.
       tokenizer: What encodes them.
-      max_tokens_per_user: Where to cut off a user's text; `None` keeps all.
+      max_words_per_user: After how many words a user's text is cut off, the same words
+        for every tokenizer; `None` keeps all.
       cache_dir: The folder of the cache file; `None` encodes anew at each call.
     """
     self._texts = texts
     self._tokenizer = tokenizer
-    self._max_tokens = max_tokens_per_user
+    self._max_words = max_words_per_user
     self._cache = None
     if cache_dir is not None:
       key = clients.short_hash(
-        [texts.fingerprint, tokenizer.fingerprint, max_tokens_per_user]
+        [texts.fingerprint, tokenizer.fingerprint, 'words', max_words_per_user]
       )
       self._cache = _TokenCache(cache_dir / f'encoded_{key}.sqlite')
 
@@ -63,22 +64,24 @@ class EncodedClients:
       if cached is not None:
         return cached
     posts = self._tokenizer.encode(self._texts.read(client_id))
-    if self._max_tokens is not None:
-      posts = _cut(posts, self._max_tokens)
+    if self._max_words is not None:
+      posts = _cut(posts, self._max_words, self._tokenizer.starts_word)
     if self._cache is not None:
       self._cache.put(client_id, posts)
     return posts
 
 
-def _cut(posts: Sequence[np.ndarray], max_tokens: int) -> list[np.ndarray]:
-  """Keeps the first `max_tokens` tokens; the last post may lose its end."""
-  kept, total = [], 0
+def _cut(
+  posts: Sequence[np.ndarray], max_words: int, starts_word: np.ndarray
+) -> list[np.ndarray]:
+  """Keeps the first `max_words` words; the last post may lose its end."""
+  kept, left = [], max_words
   for post in posts:
-    # One token alone (a BOS) predicts nothing.
-    if max_tokens - total < 2:
+    if left == 0:
       break
-    kept.append(post[: max_tokens - total])
-    total += len(kept[-1])
+    starts = np.flatnonzero(starts_word[post])
+    kept.append(post[: starts[left]] if len(starts) > left else post)
+    left -= min(left, len(starts))
   return kept
 
 

@@ -10,6 +10,7 @@ import dataclasses
 import pathlib
 
 from tff_textpriv.datasets import clients, partition, plain_text, splits
+from tff_textpriv.text import forms
 
 # Lines of a pseudo-user of the validation or test text.
 _BLOCK_LINES = 100
@@ -24,19 +25,29 @@ class Corpus:
     train: The name of the training file.
     validation: The name of the validation file.
     test: The name of the test file.
+    form: The form of its text.
   """
 
   name: str
   train: str
   validation: str
   test: str
+  form: forms.TextForm
 
 
 PENN_TREEBANK = Corpus(
-  'Penn Treebank', 'ptb.train.txt', 'ptb.valid.txt', 'ptb.test.txt'
+  'Penn Treebank',
+  'ptb.train.txt',
+  'ptb.valid.txt',
+  'ptb.test.txt',
+  forms.LOWER_CORPUS,
 )
 WIKITEXT_2 = Corpus(
-  'WikiText-2', 'wiki.train.tokens', 'wiki.valid.tokens', 'wiki.test.tokens'
+  'WikiText-2',
+  'wiki.train.tokens',
+  'wiki.valid.tokens',
+  'wiki.test.tokens',
+  forms.CORPUS,
 )
 
 
@@ -58,6 +69,7 @@ def load(folder: str, corpus: Corpus) -> clients.FederatedText:
     train=clients.InMemoryClientText({'train': _lines(folder, corpus, corpus.train)}),
     validation=_blocks('validation', _lines(folder, corpus, corpus.validation)),
     test=_blocks('test', _lines(folder, corpus, corpus.test)),
+    form=corpus.form,
   )
 
 

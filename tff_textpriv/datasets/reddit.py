@@ -22,6 +22,7 @@ from tff_textpriv.datasets import (
   splits,
   stackoverflow,
 )
+from tff_textpriv.text import forms
 
 # Part of every fingerprint: raise it whenever the same files are read otherwise.
 _VERSION = 1
@@ -89,7 +90,10 @@ def load(path: str, seed: int) -> clients.FederatedText:
   else:
     groups = splits.deal_users(users, seed)
   train, validation, test = (clients.Subset(comments, group) for group in groups)
-  return clients.FederatedText('reddit', train, validation, test)
+  # LEAF itself makes all letters small and sets punctuation apart.
+  is_leaf = files[0].lower().endswith('.json')
+  form = forms.SENTENCES if is_leaf else forms.AS_WRITTEN
+  return clients.FederatedText('reddit', train, validation, test, form=form)
 
 
 class IndexedComments(clients.ClientText):

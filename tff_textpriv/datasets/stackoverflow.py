@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 
 from tff_textpriv.datasets import client_sqlite, clients
+from tff_textpriv.text import forms
 
 # Train, validation and test users, in this order.
 SPLITS = ('train', 'heldout', 'test')
@@ -26,6 +27,9 @@ def load(path: str) -> clients.FederatedText:
   split holds later posts of users who are mostly in the train split, too. Here
   evaluation is on users who never took part in training, so train users are
   left out of both, and held-out users out of the test users.
+
+  Its sentences are in lower case, with punctuation as words of its own, and so are those
+  that `prepare_data` writes: that is the form of this layout.
 
   Returns:
     The splits train, heldout and test as train, validation and test users,
@@ -56,7 +60,9 @@ def load(path: str) -> clients.FederatedText:
     seen.update(unseen)
     groups.append(client_sqlite.SqlClientText(path, split, unseen))
   train, validation, test = groups
-  return clients.FederatedText('stackoverflow', train, validation, test)
+  return clients.FederatedText(
+    'stackoverflow', train, validation, test, form=forms.SENTENCES
+  )
 
 
 def write(path: str, texts_by_split: Mapping[str, Mapping[str, Iterable[str]]]) -> None:

@@ -13,7 +13,7 @@ import tqdm
 
 from tff_textpriv import randomness
 from tff_textpriv.aggregators import count_mean_sketch as aggregator
-from tff_textpriv.privacy import count_mean_sketch
+from tff_textpriv.privacy import count_mean_sketch, word_estimates
 
 _INT32 = np.iinfo(np.int32)
 # TFF keeps every intermediate sum of an aggregation until the batch is done: one
@@ -21,7 +21,7 @@ _INT32 = np.iinfo(np.int32)
 _MAX_BATCH_BYTES = 2**28
 
 
-def discover_word_counts(
+def estimate_words(
   users: Sequence[str],
   words_of: Callable[[str], Sequence[str]],
   dictionary: Sequence[str],
@@ -30,7 +30,7 @@ def discover_word_counts(
   *,
   batch_size: int = 100,
   progress: bool = True,
-) -> dict[str, int]:
+) -> word_estimates.WordEstimates:
   """Estimates how often users write the words of a public dictionary.
 
   A user reports `heavy_hitters_words_per_user` words, drawn without replacement from
@@ -52,7 +52,7 @@ def discover_word_counts(
     progress: Whether to show a progress bar, on a terminal.
 
   Returns:
-    Estimated counts of the words that stand out of the noise, the largest first.
+    Estimates of all words, and which of them stand out of the noise.
   """
   index_of = {word: index for index, word in enumerate(dictionary)}
   if not index_of or len(index_of) < len(dictionary):
@@ -78,8 +78,8 @@ def discover_word_counts(
       bit_sums += output.result['bit_sums']
       row_counts += output.result['row_counts']
       bar.update(len(cohort))
-  return count_mean_sketch.significant_counts(
-    parameters, bit_sums, row_counts, dictionary, settings.heavy_hitters_threshold
+  return word_estimates.estimate(
+    parameters, bit_sums, row_counts, dictionary, settings.heavy_hitters_error
   )
 
 

@@ -34,8 +34,11 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
   sample_temperature: float = setting(
     1.0, 'Temperature of sampling; 1 samples the model as it is.', above=0
   )
-  sample_max_length: int = setting(
-    64, 'Tokens after which a sampled text is cut off.', low=2
+  sample_max_length: int | None = setting(
+    None,
+    'Tokens after which a sampled text is cut off; by default those of the longest '
+    'training example that there can be, four per word of --max_sentence_words.',
+    low=2,
   )
 
   @property

@@ -8,7 +8,7 @@ what a run exports.
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,11 @@ class LanguageModel(abc.ABC):
     vocab_size: The number of token ids.
     tied: Whether the embedding is the output layer too.
     dropout: The share of units that training drops.
+    carries_state: Whether its state has one size however much was read, so that a text
+      of any length can be read on from it.
   """
+
+  carries_state: ClassVar[bool] = False
 
   vocab_size: int
   tied: bool = dataclasses.field(kw_only=True)
@@ -133,6 +137,14 @@ class LanguageModel(abc.ABC):
   def resized(self, vocab_size: int) -> Self:
     """Returns the same model for a vocabulary of another size."""
     return dataclasses.replace(self, vocab_size=vocab_size)
+
+
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator]:
+  """Returns what draws the weights between, and what draws those with one slice per token.
+
+  Apart, so that models of vocabularies of different sizes start with the same layers.
+  """
+  return np.random.default_rng(seed), np.random.default_rng([seed, 1])
 
 
 def untie(model: LanguageModel, weights: Weights) -> list[np.ndarray]:

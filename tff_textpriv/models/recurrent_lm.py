@@ -56,6 +56,8 @@ class RecurrentLanguageModel(interface.LanguageModel):
   never on the way from one step to the next.
   """
 
+  carries_state = True
+
   embedding_size: int
   hidden_size: int
   num_layers: int
@@ -78,13 +80,13 @@ class RecurrentLanguageModel(interface.LanguageModel):
 
   def initial_weights(self, seed: int) -> list[np.ndarray]:
     """Draws initial weights; a function of the seed."""
-    rng = np.random.default_rng(seed)
-    weights = [initializers.embedding(rng, self.vocab_size, self.embedding_size)]
+    rng, by_token = interface.generators(seed)
+    weights = [initializers.embedding(by_token, self.vocab_size, self.embedding_size)]
     for width in self._layer_widths:
       weights += self._cell.draw(rng, width, self.hidden_size)
     if self._has_projection:
       weights += initializers.dense(rng, self.hidden_size, self.embedding_size)
-    weights += initializers.dense(rng, self.embedding_size, self.vocab_size)
+    weights += initializers.dense(by_token, self.embedding_size, self.vocab_size)
     return interface.tie(self, weights)
 
   def initial_state(

@@ -61,9 +61,9 @@ class TransformerLanguageModel(interface.LanguageModel):
 
   def initial_weights(self, seed: int) -> list[np.ndarray]:
     """Draws initial weights; a function of the seed."""
-    rng = np.random.default_rng(seed)
+    rng, by_token = interface.generators(seed)
     width, inner = self.width, self.feed_forward_size
-    weights = [initializers.embedding(rng, self.vocab_size, width)]
+    weights = [initializers.embedding(by_token, self.vocab_size, width)]
     for _ in range(self.num_layers):
       queries_keys_values = [
         initializers.glorot_uniform(rng, width, width) for _ in range(3)
@@ -78,7 +78,7 @@ class TransformerLanguageModel(interface.LanguageModel):
         *initializers.dense(rng, inner, width),
       ]
     weights += initializers.normalization(width)
-    weights += initializers.dense(rng, width, self.vocab_size)
+    weights += initializers.dense(by_token, width, self.vocab_size)
     return interface.tie(self, weights)
 
   def initial_state(

@@ -56,6 +56,8 @@ class CentralGaussian(mechanism.Mechanism):
     stream: Decides the noise; a secret, unless the source is 'seeded'.
     num_coordinates: The size of an update, at most.
     unit: What is protected: all the data of one user.
+    simulated_sampling: How the simulation draws cohorts, as they are accounted if empty;
+      otherwise only where it stands for a deployment of other sizes.
   """
 
   aggregator = 'dp_mean'
@@ -79,8 +81,14 @@ class CentralGaussian(mechanism.Mechanism):
   )
   num_coordinates: int = mechanism.MANY_COORDINATES
   unit: str = 'user'
+  simulated_sampling: str = ''
 
   def __post_init__(self) -> None:
+    if self.drawn != self.sampling and not self.is_scaled:
+      raise PrivacyError(
+        f'cohorts of this run are drawn by {self.drawn} sampling and accounted by '
+        f'{self.sampling} sampling: its figure would be false'
+      )
     if self.noise_multiplier > 0 and not math.isfinite(self.clip):
       raise PrivacyError(
         'noise on updates that are not clipped protects nobody: give --clip a '
@@ -127,11 +135,16 @@ class CentralGaussian(mechanism.Mechanism):
 
   def check_sampling(self, sampling: str, separation: int = 1) -> None:
     """Refuses cohorts that are not drawn as they are accounted."""
-    if sampling != self.sampling:
+    if sampling != self.drawn:
       raise PrivacyError(
         f'cohorts are drawn by {sampling} sampling, and the privacy plan '
-        f'accounts for {self.sampling} sampling: its figure would be false'
+        f'accounts for {self.drawn} sampling: its figure would be false'
       )
+
+  @property
+  def drawn(self) -> str:
+    """How the simulation draws cohorts."""
+    return self.simulated_sampling or self.sampling
 
   def of_simulation(self) -> 'CentralGaussian':
     """Returns the mechanism of the simulation: its own sizes, and the noise it adds."""
@@ -140,6 +153,9 @@ class CentralGaussian(mechanism.Mechanism):
     )
     return dataclasses.replace(
       self,
+      sampling=self.drawn,
+      # Nobody else can account cohorts of a fixed size.
+      accountant='rdp' if self.drawn == 'fixed' else self.accountant,
       population=self.simulated_population,
       cohort=self.simulated_cohort,
       noise_multiplier=self.noise_multiplier * self.scale,

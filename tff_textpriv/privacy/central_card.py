@@ -30,6 +30,7 @@ def describe(plan: 'CentralGaussian', ledger: 'Ledger') -> dict[str, Any]:
     'accounted_cohort': plan.cohort,
     'simulated_population': plan.simulated_population,
     'simulated_cohort': plan.simulated_cohort,
+    'simulated_sampling': plan.drawn,
     'noise_scale': plan.scale,
     'rounds_done': rounds_done(plan, ledger),
     'rounds_planned': plan.rounds,
@@ -144,7 +145,17 @@ def sizes(plan: 'CentralGaussian') -> str:
   return (
     '**Sizes.** The figure is that of a deployment of the accounted size: '
     f'{plan.population:,} users, {plan.cohort:,} per round. The simulation had '
-    f'{plan.simulated_population:,} users, {plan.simulated_cohort:,} per round, and '
+    f'{plan.simulated_population:,} users, {_simulated_cohorts(plan)}, and '
     f'added noise scaled by {plan.scale:.4g} (simulated over accounted cohort) to show '
     'the utility of that deployment. The simulation does not itself carry the guarantee.'
+  )
+
+
+def _simulated_cohorts(plan: 'CentralGaussian') -> str:
+  """Says how the simulation drew its users."""
+  if plan.drawn == plan.sampling:
+    return f'{plan.simulated_cohort:,} per round'
+  return (
+    f'exactly {plan.simulated_cohort:,} per round (so small a {plan.sampling} cohort '
+    'would vary as no accounted one does)'
   )

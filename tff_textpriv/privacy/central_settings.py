@@ -68,13 +68,18 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
     """
     if deployment.rounds < 1:
       raise SettingsError('total_rounds', deployment.rounds, 'must be at least one')
-    population = deployment.population
-    if self.accounted_population is not None:
-      population = self.accounted_population // deployment.parts
-    cohort = self.accounted_cohort or deployment.cohort
+    population, cohort = self._sizes(
+      deployment.population, deployment.cohort, deployment.parts
+    )
     _check_sizes(population, cohort, deployment)
     _check_noise(self)
     return population, cohort
+
+  def _sizes(self, population: int, cohort: int, parts: int) -> tuple[int, int]:
+    """Returns population and cohort that are accounted for, given the simulated ones."""
+    if self.accounted_population is not None:
+      population = self.accounted_population // parts
+    return population, self.accounted_cohort or cohort
 
   def settled_noise(
     self,
@@ -131,6 +136,14 @@ class CentralPrivacySettings(NoisySumSettings):
     'starts. `inf` turns clipping off, which only a run without noise may do.',
     above=0,
   )
+  simulated_cohorts: str | None = setting(
+    None,
+    'How a simulation draws users that stands for a Poisson-sampled deployment of other '
+    'sizes: exactly --clients_per_round (fixed), or each independently, too '
+    '(as_accounted), so that a small cohort varies as no large one does. By default '
+    'fixed where the accounted sizes differ from the simulated ones.',
+    choices=('fixed', 'as_accounted'),
+  )
   adaptive_clipping: bool = setting(
     False, "Let the clip norm follow a quantile of the updates' norms, privately."
   )
@@ -148,6 +161,29 @@ class CentralPrivacySettings(NoisySumSettings):
   def solve(cls, question: planning.Question) -> list[planning.Solution]:
     """See the base class."""
     return planning.solve_sampled_gaussian(question)
+
+  def simulated_sampling(
+    self, sampling: str, population: int, cohort: int, parts: int
+  ) -> str:
+    """Returns `fixed` where the simulation stands for a larger one; see the base class.
+
+    Raises:
+      SettingsError: Such cohorts would make the promise to the run's own users false.
+    """
+    if sampling != 'poisson':
+      return sampling
+    accounted = self._sizes(population, cohort, parts)
+    if accounted != (population, cohort):
+      return sampling if self.simulated_cohorts == 'as_accounted' else 'fixed'
+    if self.simulated_cohorts == 'fixed':
+      raise SettingsError(
+        'simulated_cohorts',
+        'fixed',
+        f'the figure is about this run, {cohort:,} of {population:,} users, who must be '
+        'drawn as it is accounted; use --cohort_sampling=fixed, or account for another '
+        'deployment with --accounted_population and --accounted_cohort',
+      )
+    return sampling
 
   def mechanism(self, deployment: mechanism.Deployment) -> CentralGaussian:
     """Makes the mechanism, with the least noise that keeps within `--target_epsilon`.
@@ -184,6 +220,7 @@ class CentralPrivacySettings(NoisySumSettings):
       stream=deployment.stream_from(self.noise_source),
       num_coordinates=num_coordinates,
       unit=deployment.unit,
+      simulated_sampling=deployment.simulated_sampling or deployment.sampling,
     )
 
 

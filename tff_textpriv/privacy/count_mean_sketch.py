@@ -20,13 +20,12 @@ count; it costs only the variance of one more report.
 A user who reports several words spends the sum of their epsilons.
 
 Everything after the sum is post-processing: `SketchParameters.estimate` turns the
-sketch into unbiased counts and `significant_counts` keeps those above the noise.
+sketch into unbiased counts, and `word_estimates` finds those that stand out.
 """
 
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -183,42 +182,6 @@ def hash_words(coefficients: Any, words: Any, width: int) -> Any:
   return value % _FIELD_SIZE % width
 
 
-def significant_counts(
-  parameters: SketchParameters,
-  bit_sums: np.ndarray,
-  row_counts: np.ndarray,
-  dictionary: Sequence[str],
-  threshold: float,
-) -> dict[str, int]:
-  """Turns a sketch into the counts of the words that stand out of the noise.
-
-  Args:
-    parameters: Those of the sketch.
-    bit_sums: The sketch, integers [num_hashes, width].
-    row_counts: The number of reports in each row, integers [num_hashes].
-    dictionary: The words, in the order of their indices.
-    threshold: An estimated count must exceed this many standard errors, where the
-      error is that of a word which nobody reported.
-
-  Returns:
-    Counts, at least 1, of the words that are left; the largest first.
-  """
-  hashes = parameters.hashes(len(dictionary))
-  counts = parameters.estimate(bit_sums, row_counts, hashes)
-  num_reports = float(row_counts.sum())
-  # The error depends a little on the counts of frequent words, which stand out of
-  # its larger part, that of the flips.
-  error = math.sqrt(parameters.variance(num_reports, 0, num_reports))
-  squares = float((counts[counts > threshold * error] ** 2).sum())
-  error = math.sqrt(parameters.variance(num_reports, 0, max(squares, num_reports)))
-  smallest = max(threshold * error, 0.5)
-  return {
-    dictionary[index]: round(counts[index])
-    for index in np.argsort(-counts, kind='stable')
-    if counts[index] > smallest
-  }
-
-
 @dataclasses.dataclass(frozen=True)
 class HeavyHittersSettings(Settings):
   """How users' frequent words are found under local differential privacy.
@@ -227,7 +190,6 @@ class HeavyHittersSettings(Settings):
   a count among n reports. Collisions add n/m, which 1,024 cells make negligible, and
   the sum of squared counts over k m: for words as frequent as in English about
   0.02 n^2 / (k m), less than the flips up to three million reports, one million users.
-  Of the threshold: of 10,000 words that nobody writes, two or three pass it by chance.
   """
 
   heavy_hitters_epsilon: float = setting(
@@ -248,10 +210,12 @@ class HeavyHittersSettings(Settings):
     low=8,
     high=8192,
   )
-  heavy_hitters_threshold: float = setting(
-    3.5,
-    'Estimated counts below this many standard errors are taken for noise.',
-    low=0,
+  heavy_hitters_error: float = setting(
+    0.05,
+    'Probability that any word which nobody writes is taken for a frequent one; the '
+    'larger the dictionary, the higher the threshold.',
+    above=0,
+    below=1,
   )
 
   def __post_init__(self) -> None:

@@ -55,6 +55,7 @@ class Deployment:
     stages: The rounds of each phase in which these users train, in order, where there are
       several; together they are all rounds.
     stage: Which of them it is for.
+    simulated_sampling: How the simulation draws cohorts, if not as they are accounted.
   """
 
   sampling: str
@@ -72,6 +73,7 @@ class Deployment:
   dropout_rate: float = 0.0
   stages: tuple[int, ...] = ()
   stage: int = 0
+  simulated_sampling: str | None = None
 
   def stream_from(self, source: str) -> randomness.Stream:
     """Returns where random numbers come from, given the source that was asked for."""
@@ -283,6 +285,20 @@ class MechanismSettings(Settings):
   def cohort_sampling(self) -> str | None:
     """How users must come; `None` where the run may draw them as it likes."""
     return None
+
+  def simulated_sampling(
+    self, sampling: str, population: int, cohort: int, parts: int
+  ) -> str:
+    """Returns how the simulation draws users, given how cohorts are accounted.
+
+    Args:
+      sampling: How cohorts are accounted.
+      population: The number of simulated users.
+      cohort: (Expected) simulated users per round.
+      parts: Into how many parts, each with rounds of its own, all users are dealt.
+    """
+    del population, cohort, parts  # The simulation is what is accounted.
+    return sampling
 
   def slots(self, rounds: int, population: int, cohort: int) -> int:
     """Returns into how many slots users are dealt, of which one is drawn from at a time.

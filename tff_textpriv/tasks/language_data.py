@@ -25,7 +25,7 @@ def load(
       says why nothing can, and what to do instead.
 
   Returns:
-    The data, with public text if there is any.
+    The data, with public text if there is any, in the form of users' text.
   """
   if chosen.data == 'embedded':
     data = embedded.build(embedded_seed, num_train_users=chosen.num_users)
@@ -36,6 +36,6 @@ def load(
   else:
     data = read(chosen.data)
   if chosen.public_data is not None:
-    public_text = list(plain_text.read_lines(chosen.public_data))
+    public_text = data.form.of_public(list(plain_text.read_lines(chosen.public_data)))
     data = dataclasses.replace(data, public_text=public_text)
   return data

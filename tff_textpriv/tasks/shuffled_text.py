@@ -39,8 +39,8 @@ class ShuffledTextSettings(language_settings.LanguageModelSettings):
     'that clients report under local differential privacy (heavy_hitters).',
     choices=('train', 'public', 'heavy_hitters'),
   )
-  max_tokens_per_user: int = setting(
-    1_000_000, 'Where a client’s text is cut off.', low=2
+  max_words_per_user: int = setting(
+    1_000_000, 'Words after which a client’s text is cut off.', low=1
   )
   model_selection: str = setting(
     'best_validation',

@@ -12,6 +12,8 @@ from tff_textpriv.text import subword, tokenizers
 
 # Texts that are encoded at once, so that a corpus need not fit into memory.
 _BLOCK = 1_000
+# Copies of a corpus that a floor is the mean of; it varies by a few percent at most.
+_FLOOR_DRAWS = 5
 
 
 def split_words(text: str) -> list[str]:
@@ -69,6 +71,34 @@ def unigram_kl(
   )
   p, q = p / p.sum(), q / q.sum()
   return float(np.sum(p * np.log(p / q)))
+
+
+def unigram_kl_floor(
+  real: Mapping[str, float], num_words: int, top: int = 10_000
+) -> float:
+  """Computes the KL divergence that a perfect copy of a corpus would have, on average.
+
+  A text of so many words drawn from the real corpus's own distribution has a
+  `unigram_kl` above 0, since its counts vary and rare words are missing. A corpus that is
+  no further from the real one than this is as good as its size allows.
+
+  Args:
+    real: Word counts of the real corpus.
+    num_words: The words of the copy.
+    top: See `unigram_kl`.
+
+  Returns:
+    The mean over a few copies, always the same ones.
+  """
+  words = top_words(real, len(real))
+  shares = np.array([real[word] for word in words], float)
+  rng = np.random.default_rng(0)
+  draws = rng.multinomial(num_words, shares / shares.sum(), size=_FLOOR_DRAWS)
+  return float(
+    np.mean(
+      [unigram_kl(real, dict(zip(words, draw, strict=True)), top) for draw in draws]
+    )
+  )
 
 
 class Coverage(NamedTuple):

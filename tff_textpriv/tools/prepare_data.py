@@ -23,6 +23,7 @@ from tff_textpriv.datasets import (
   stackoverflow,
 )
 from tff_textpriv.settings import Settings, SettingsError, setting
+from tff_textpriv.text import sentences
 
 # The reader of each source and what its rows look like.
 _SOURCES = {
@@ -111,7 +112,7 @@ def _read(path: str, settings: PrepareDataSettings) -> tuple[dict[str, list[str]
     total=os.path.getsize(path), desc='Reading', unit='B', unit_scale=True, disable=None
   ) as progress:
     for position, user, text in read_posts(path, broken):
-      sentences_by_user.setdefault(user, []).extend(stackexchange.sentences(text))
+      sentences_by_user.setdefault(user, []).extend(sentences.sentences(text))
       progress.update(position - progress.n)
   return sentences_by_user, broken.count
 

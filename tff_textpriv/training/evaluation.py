@@ -1,7 +1,8 @@
 """How well a language model predicts the words of users it was not trained on."""
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,9 @@ from tff_textpriv.datasets import batching
 from tff_textpriv.models import language_models
 from tff_textpriv.text import tokenizers
 
+# Posts that are read at the same time, and tokens of each per call.
 _BATCH_SIZE = 64
+_CHUNK = 32
 
 
 class Scores(NamedTuple):
@@ -29,35 +32,32 @@ class Scores(NamedTuple):
 
 
 class LanguageModelEvaluator:
-  """Scores text per word, so that tokenizers can be compared with each other."""
+  """Scores text per word, so that tokenizers can be compared with each other.
+
+  A recurrent model reads a post from its beginning to its end. A model that looks back
+  at all it has read does so within a window of the length of training's; windows overlap
+  by half, so that no token but the first ones of a post is predicted without context.
+  """
 
   def __init__(
     self,
     model: language_models.LanguageModel,
     tokenizer: tokenizers.Tokenizer,
-    max_length: int,
+    windows: batching.WindowRule,
   ):
-    """Traces the scoring of one batch.
+    """Prepares the scoring; the first batch traces it.
 
     Args:
       model: The language model.
       tokenizer: The tokenizer that it was built for.
-      max_length: Predictions in a window, as in training.
+      windows: How training cuts posts.
     """
     self._tokenizer = tokenizer
-    self._max_length = max_length
-    tokens_spec = tf.TensorSpec([None, None], tf.int32)
-    weight_specs = [tf.TensorSpec(shape, tf.float32) for shape in model.weight_shapes]
-
-    @tf.function(
-      input_signature=[weight_specs, tokens_spec, tokens_spec], autograph=False
-    )
-    def score(weights, inputs, targets):
-      logits = model.logits(weights, inputs)
-      log_likelihood = -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
-      return log_likelihood, tf.equal(tf.argmax(logits, 2, tf.int32), targets)
-
-    self._score = score
+    self._reader: _WholeReader | _WindowReader
+    if model.carries_state:
+      self._reader = _WholeReader(model)
+    else:
+      self._reader = _WindowReader(model, windows)
 
   def evaluate(
     self, weights: Sequence[np.ndarray | tf.Tensor], posts: Sequence[np.ndarray]
@@ -82,28 +82,138 @@ class LanguageModelEvaluator:
     self, weights: Sequence[np.ndarray | tf.Tensor], posts: Sequence[np.ndarray]
   ) -> 'Scores':
     """Scores every token of posts; see `evaluate`."""
-    examples = batching.windows(posts, self._max_length)
-    log_likelihood: list[np.ndarray] = [np.zeros(0)] * len(examples)
-    correct: list[np.ndarray] = [np.zeros(0, bool)] * len(examples)
     weights = [tf.constant(weight) for weight in weights]
-    for positions, batch in batching.evaluation_batches(examples, _BATCH_SIZE):
-      batch_scores, batch_correct = (
-        part.numpy() for part in self._score(weights, *batch)
-      )
-      for row, position in enumerate(positions):
-        length = len(examples[position]) - 1
-        log_likelihood[position] = batch_scores[row, :length]
-        correct[position] = batch_correct[row, :length]
+    found = self._reader.read(weights, posts)
     return Scores(
-      _concatenate([example[1:] for example in examples], np.int32),
-      _concatenate(log_likelihood, np.float64),
-      _concatenate(correct, np.bool_),
+      _concatenate([post[1:] for post in posts], np.int32),
+      _concatenate([scores for scores, _ in found], np.float64),
+      _concatenate([correct for _, correct in found], np.bool_),
     )
 
   def of_users(self, scores: Sequence['Scores']) -> dict[str, float]:
     """Returns the metrics of several users' posts, each scored by the user's own model."""
     joined = Scores(*(np.concatenate(part) for part in zip(*scores, strict=True)))
     return word_metrics(*joined, self._tokenizer.starts_word)
+
+
+# Log-likelihoods and whether the model's first choice was right, each [predictions].
+_Found = tuple[np.ndarray, np.ndarray]
+_TOKENS = tf.TensorSpec([None, None], tf.int32)
+
+
+class _WholeReader:
+  """Reads whole streams of tokens, the model's state carried from call to call."""
+
+  def __init__(self, model: language_models.LanguageModel):
+    """Traces nothing yet."""
+    self._model = model
+    state_specs = tf.nest.map_structure(
+      lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype),
+      model.initial_state(1, 0),
+    )
+
+    @tf.function(
+      input_signature=[_weight_specs(model), _TOKENS, _TOKENS, state_specs],
+      autograph=False,
+    )
+    def score(weights, inputs, targets, state):
+      logits, state = model.step(weights, inputs, state)
+      return *_scores(logits, targets), state
+
+    self._score = score
+
+  def read(
+    self, weights: Sequence[tf.Tensor], streams: Sequence[np.ndarray]
+  ) -> list[_Found]:
+    """Scores streams, each read from its first token to its last.
+
+    Args:
+      weights: The model's weights.
+      streams: Token ids, each int32 [length].
+
+    Returns:
+      What was found of each stream's tokens but the first.
+    """
+    found: list[_Found] = [_NOTHING] * len(streams)
+    for positions, (inputs, targets) in batching.evaluation_batches(
+      streams, _BATCH_SIZE
+    ):
+      lengths = np.array([len(streams[position]) - 1 for position in positions])
+      scores, correct = np.zeros(inputs.shape), np.zeros(inputs.shape, bool)
+      state, ended = self._model.initial_state(len(positions), 0), 0
+      for start in range(0, inputs.shape[1], _CHUNK):
+        # Rows stand in the order of their lengths: the first ones end first.
+        newly = np.count_nonzero(lengths <= start) - ended
+        if newly:
+          state = tf.nest.map_structure(operator.itemgetter(slice(newly, None)), state)
+          ended += newly
+        part = slice(ended, None), slice(start, start + _CHUNK)
+        *answers, state = self._score(weights, inputs[part], targets[part], state)
+        scores[part], correct[part] = (answer.numpy() for answer in answers)
+      for row, position in enumerate(positions):
+        length = lengths[row]
+        found[position] = scores[row, :length], correct[row, :length]
+    return found
+
+
+class _WindowReader:
+  """Reads windows that overlap by half, each from its beginning."""
+
+  def __init__(
+    self, model: language_models.LanguageModel, windows: batching.WindowRule
+  ):
+    """Traces nothing yet."""
+    self._windows = windows
+
+    @tf.function(
+      input_signature=[_weight_specs(model), _TOKENS, _TOKENS], autograph=False
+    )
+    def score(weights, inputs, targets):
+      return _scores(model.logits(weights, inputs), targets)
+
+    self._score = score
+
+  def read(
+    self, weights: Sequence[tf.Tensor], streams: Sequence[np.ndarray]
+  ) -> list[_Found]:
+    """Scores streams; see `_WholeReader.read`."""
+    cut = [self._windows.slide(stream) for stream in streams]
+    examples = [window for windows in cut for window, _ in windows]
+    by_window: list[_Found] = [_NOTHING] * len(examples)
+    for positions, batch in batching.evaluation_batches(examples, _BATCH_SIZE):
+      scores, correct = (part.numpy() for part in self._score(weights, *batch))
+      for row, position in enumerate(positions):
+        length = len(examples[position]) - 1
+        by_window[position] = scores[row, :length], correct[row, :length]
+    following = iter(by_window)
+    return [_joined(following, windows) for windows in cut]
+
+
+def _joined(
+  following: Iterator[_Found], windows: Sequence[tuple[np.ndarray, int]]
+) -> _Found:
+  """Joins what was found of a stream's windows, but for what stood in the one before."""
+  parts = [
+    (scores[known:], correct[known:])
+    for (_, known), (scores, correct) in zip(windows, following, strict=False)
+  ]
+  if not parts:
+    return _NOTHING
+  scores, correct = zip(*parts, strict=True)
+  return np.concatenate(scores), np.concatenate(correct)
+
+
+_NOTHING: _Found = np.zeros(0), np.zeros(0, bool)
+
+
+def _weight_specs(model: language_models.LanguageModel) -> list[tf.TensorSpec]:
+  return [tf.TensorSpec(shape, tf.float32) for shape in model.weight_shapes]
+
+
+def _scores(logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns targets' log-likelihoods and whether each is the first choice."""
+  log_likelihood = -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
+  return log_likelihood, tf.equal(tf.argmax(logits, 2, tf.int32), targets)
 
 
 def word_metrics(

@@ -79,6 +79,7 @@ class LanguageModeling(course.Course):
       index=before.phase.index + 1,
       vocab_size=self._chosen.task_settings.vocab_size,
       seed=self._chosen.run.seed,
+      form=self._data.form,
       folder=folder,
     )
 
@@ -114,19 +115,24 @@ class LanguageModeling(course.Course):
     )
     if not phase.leg.continues:
       return None
-    old, new = _bench(before.bench), _bench(bench)
+    change = resampling.Remap(
+      _bench(before.bench),
+      _bench(bench),
+      resampling.read_sample(folder, phase.index),
+    )
     effect = resampling.remap_effect(
-      old, new, before.outcome.weights, self._chosen.run.seed
+      change, before.outcome.weights, self._chosen.run.seed
     )
     ledger.charge_post_processing('remap', 'of the private model to the new tokenizer')
     lineage.write_remap_effect(folder, phase.index, effect)
     print(
       f'perplexity per word {effect["perplexity_before"]:.2f} before the remap, '
-      f'{effect["perplexity_after_remap"]:.2f} after it, '
+      f'{effect["perplexity_after_remap"]:.2f} after it '
+      f'({effect["perplexity_with_averaged_bias"]:.2f} with averaged biases), '
       f'{effect["perplexity_with_fresh_embeddings"]:.2f} with fresh embeddings'
     )
     return functools.partial(
-      resampling.carry_over, before.outcome.state, process, before.mechanism, old, new
+      resampling.carry_over, before.outcome.state, process, before.mechanism, change
     )
 
   def finish(
@@ -137,6 +143,7 @@ class LanguageModeling(course.Course):
     more = {
       'rounds_to_target': end.outcome.target_round,
       'tokenizer_kl': rows[-1].kl,
+      'tokenizer_kl_floor': rows[-1].kl_floor,
     }
     lines = [
       f'{whose}: word accuracy {metrics[f"{prefix}word_accuracy"]:.4f}, perplexity per '

@@ -58,9 +58,11 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     'first half to whatever finds the tokenizer.',
     choices=('all', 'second_half'),
   )
-  max_tokens_per_user: int = setting(1600, 'Where a user’s text is cut off.', low=2)
-  max_sentence_length: int = setting(
-    32, 'Tokens in a training example; longer posts go on in the next one.', low=2
+  max_words_per_user: int = setting(
+    1200, 'Words after which a user’s text is cut off.', low=1
+  )
+  max_sentence_words: int = setting(
+    24, 'Words in a training example; longer posts go on in the next one.', low=2
   )
   max_eval_users: int = setting(
     200, 'Users of each evaluation, at most; drawn once, by the seed.', low=1

@@ -33,6 +33,7 @@ class LanguageWorkbench(workbench.Workbench):
 
   Attributes:
     tokenizer: The tokenizer.
+    windows: How posts are cut into training examples.
   """
 
   def __init__(
@@ -69,16 +70,17 @@ class LanguageWorkbench(workbench.Workbench):
     # Only training text is cut off: all tokenizers must be compared on the same text.
     self._encoded = {
       group: encoded.EncodedClients(
-        texts, tokenizer, max_tokens_per_user=most, cache_dir=cache_dir
+        texts, tokenizer, max_words_per_user=most, cache_dir=cache_dir
       )
       for group, texts, most in (
-        ('train', data.train, task.max_tokens_per_user),
+        ('train', data.train, task.max_words_per_user),
         ('validation', data.validation, None),
         ('test', data.test, None),
       )
     }
+    self.windows = batching.WindowRule(task.max_sentence_words, tokenizer.starts_word)
     self._evaluator = evaluation.LanguageModelEvaluator(
-      self.model, tokenizer, task.max_sentence_length
+      self.model, tokenizer, self.windows
     )
     share = task.own_test_share
     self._own_test_share = _OWN_TEST_SHARE * self._has_own if share is None else share
@@ -94,13 +96,12 @@ class LanguageWorkbench(workbench.Workbench):
     return self._users if group == 'train' else self._encoded[group].client_ids
 
   def examples(self, group: str, client: str) -> batching.Batch:
-    """Returns a user's windows, padded to `--max_sentence_length`: tokens, next tokens."""
+    """Returns a user's windows, padded to the longest possible: tokens, next tokens."""
     of_training = group == 'train'
     posts = (
       self._posts(client)[0] if of_training else self._encoded[group].posts(client)
     )
-    length = self._chosen.task_settings.max_sentence_length
-    return batching.pad(batching.windows(posts, length), length=length)
+    return batching.pad(self.windows.cut(posts), length=self.windows.longest)
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates weights on the `validation` or the `test` users.
@@ -146,12 +147,11 @@ class LanguageWorkbench(workbench.Workbench):
   def usage(self, folder: pathlib.Path) -> usage_lib.LanguageModelUsage:
     """Describes what the model reads."""
     del folder  # The tokenizer is there already.
-    task: language_settings.LanguageModelSettings = self._chosen.task_settings
     return usage_lib.LanguageModelUsage(
       self._chosen.model_name,
       self.model.tied,
       self._tokenizer_file,
-      task.max_sentence_length,
+      self.windows.longest,
     )
 
   def _of_own_models(
@@ -182,10 +182,9 @@ class LanguageWorkbench(workbench.Workbench):
     """Makes batches, with seeds in them if the model has dropout."""
     rng = randomness.generator(self._chosen.run.seed, purpose, round_number, user)
     batches = batching.training_batches(
-      self._posts(user)[0],
+      self.windows.cut(self._posts(user)[0]),
       batch_size=self._chosen.algorithm_settings.client_batch_size,
       num_epochs=number,
-      max_length=self._chosen.task_settings.max_sentence_length,
       rng=rng,
     )
     if self.model.dropout == 0:

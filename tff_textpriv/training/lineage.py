@@ -29,12 +29,15 @@ class LineageRow:
     record: The tokenizer and its origin.
     epsilon: What its making cost beyond the model's training, as words.
     kl: KL divergence of unigrams from the users' text to its own.
+    kl_floor: The same of a text of as many words as its own, drawn from the users' own
+      distribution.
     coverage: How it copes with the text of test users.
   """
 
   record: tokenizer_sources.TokenizerRecord
   epsilon: str
   kl: float
+  kl_floor: float
   coverage: statistics.Coverage
 
 
@@ -78,6 +81,7 @@ def write(
         record=record,
         epsilon=_cost(record, chosen),
         kl=statistics.unigram_kl(real, own),
+        kl_floor=statistics.unigram_kl_floor(real, sum(own.values())),
         coverage=statistics.coverage(record.tokenizer, test_text),
       )
     )
@@ -110,17 +114,18 @@ def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
     '# Tokenizer lineage',
     '',
     'KL divergence is that of unigram counts from the training users’ text to the',
-    'text that the tokenizer was trained on. Tokens per word and OOV share are those',
-    'of test users. These figures look at users’ text: they are for judging the',
-    'method and are not private.',
+    'text that the tokenizer was trained on; its floor is that of a text of as many',
+    'words, drawn from the users’ own distribution: on average no sample is nearer.',
+    'Tokens per word and OOV share are those of test users. These figures look at',
+    'users’ text: they are for judging the method and are not private.',
     '',
-    '| phase | trained on | epsilon | KL | tokens/word | OOV share | size |',
-    '| --- | --- | --- | --- | --- | --- | --- |',
+    '| phase | trained on | epsilon | KL | floor | tokens/word | OOV share | size |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- |',
   ]
   for row in rows:
     lines.append(
       f'| {row.record.index} | {_ORIGINS[row.record.source]} | {row.epsilon} '
-      f'| {row.kl:.4f} | {row.coverage.tokens_per_word:.3f} '
+      f'| {row.kl:.4f} | {row.kl_floor:.4f} | {row.coverage.tokens_per_word:.3f} '
       f'| {row.coverage.oov_share:.2%} '
       f'| {row.record.tokenizer.size:,} |'
     )
@@ -140,7 +145,8 @@ def _sample_section(
     '',
     f'From {facts["sampled_tokens"]:,} sampled tokens in {facts["sampled_texts"]:,} '
     f'texts ({facts["tokens_per_second"]:,} tokens/s), kept in '
-    f'`samples/{record.index}.txt`.',
+    f'`samples/{record.index}.txt`. {facts["cut_texts"]:,} texts were cut off at the '
+    f'greatest length; {facts["empty_texts"]:,} empty ones were left out.',
   ]
   effect_file = _effect_file(folder, record.index)
   if effect_file.exists():
@@ -151,6 +157,8 @@ def _sample_section(
       '| --- | --- |',
       f'| before the switch | {effect["perplexity_before"]:.2f} |',
       f'| right after the remap | {effect["perplexity_after_remap"]:.2f} |',
+      '| with the mean of the pieces’ output biases instead | '
+      f'{effect["perplexity_with_averaged_bias"]:.2f} |',
       '| with fresh embeddings instead | '
       f'{effect["perplexity_with_fresh_embeddings"]:.2f} |',
     ]

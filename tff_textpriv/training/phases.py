@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import algorithm
+from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Deployment, Mechanism
 from tff_textpriv.runtime import cohorts
 from tff_textpriv.training import experiment
@@ -25,6 +26,7 @@ class Phase:
     leg: Its rounds, the name of its users in the ledger, and whether the model goes on
       from the phase before.
     sampler: Draws its users.
+    sampling: How they are drawn in the deployment that is accounted for.
     stream: Where the random numbers of its rounds come from, but for the cohorts, which
       runs with other phases but the same users share.
     stages: The rounds of each phase of the same users, in order, itself among them.
@@ -34,6 +36,7 @@ class Phase:
   index: int
   leg: algorithm.Leg
   sampler: cohorts.CohortSampler
+  sampling: str
   stream: randomness.Stream
   stages: tuple[int, ...]
   stage: int
@@ -42,6 +45,16 @@ class Phase:
   def folder(self) -> str:
     """Where its checkpoints are, within the run's folder."""
     return f'checkpoints/phase_{self.index}'
+
+  @property
+  def others_rounds(self) -> int:
+    """The rounds before that only other users trained.
+
+    Users are drawn, and their batches shuffled, by the rounds of their own. So a run
+    whose first half of users finds the tokenizer shows its second half the same text in
+    the same order as a run that has no first half.
+    """
+    return self.leg.rounds_before - sum(self.stages[: self.stage])
 
   def mechanism(
     self, chosen: experiment.Experiment, num_coordinates: int | None = None
@@ -55,7 +68,8 @@ class Phase:
     """
     return chosen.privacy_settings.mechanism(
       Deployment(
-        sampling=self.sampler.sampling,
+        sampling=self.sampling,
+        simulated_sampling=self.sampler.sampling,
         population=len(self.sampler.client_ids),
         cohort=self.sampler.cohort_size,
         separation=self.sampler.separation,
@@ -67,7 +81,7 @@ class Phase:
         stream=self.stream,
         num_coordinates=num_coordinates,
         client_step=chosen.algorithm_settings.client_step,
-        parts=1 if self.leg.users == algorithm.ALL_USERS else 2,
+        parts=_parts(self.leg),
         unit='user' if chosen.task_settings.user_note is None else 'simulated client',
         **_reports(chosen),
       )
@@ -85,21 +99,28 @@ def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Ph
     One phase or more, in order.
 
   Raises:
-    SettingsError: If a switch lies outside the run.
+    SettingsError: If a switch lies outside the run, or the server's step size would be
+      zero before its end.
   """
   phases = []
   legs = [
     leg._replace(users=leg.users or chosen.task_settings.training_group)
     for leg in chosen.algorithm_settings.legs(chosen.run.total_rounds)
   ]
+  _check_decay(chosen.algorithm_settings, legs)
   for index, leg in enumerate(legs):
     users = members(client_ids, leg.users, chosen.stream)
-    # Users' turns go on over phases: the sampler counts all rounds of the run.
+    # Users' turns go on over phases: the sampler counts all rounds of its users.
     sampler = _sampler(chosen, leg, users, chosen.stream.child('users', leg.users))
+    sampling = chosen.cohort_sampling
+    if chosen.algorithm.gathers_data:
+      sampling = sampler.sampling
     stream = chosen.stream.child('phase', index)
     theirs = [other for other in legs if other.users == leg.users]
     stages = tuple(other.last_round - other.rounds_before for other in theirs)
-    phases.append(Phase(index, leg, sampler, stream, stages, theirs.index(leg)))
+    phases.append(
+      Phase(index, leg, sampler, sampling, stream, stages, theirs.index(leg))
+    )
   return phases
 
 
@@ -124,11 +145,39 @@ def _sampler(
   return cohorts.CohortSampler(
     users,
     cohort,
-    chosen.cohort_sampling,
+    chosen.privacy_settings.simulated_sampling(
+      chosen.cohort_sampling, len(users), cohort, _parts(leg)
+    ),
     stream,
     run.dropout_rate,
     chosen.privacy_settings.slots(rounds, len(users), cohort),
   )
+
+
+def _parts(leg: algorithm.Leg) -> int:
+  """Returns into how many parts the users of a run are dealt, of which a leg has one."""
+  return 1 if leg.users == algorithm.ALL_USERS else 2
+
+
+def _check_decay(
+  settings: common_settings.AlgorithmSettings, legs: Sequence[algorithm.Leg]
+) -> None:
+  """Refuses a server whose step size is zero before its model is trained."""
+  decay_rounds = getattr(settings, 'server_decay_rounds', None)
+  if decay_rounds is None:
+    return
+  begun = 0
+  for leg in legs:
+    # The optimizer of a model that goes on goes on counting.
+    begun = begun if leg.continues else leg.rounds_before
+    if leg.last_round - begun > decay_rounds:
+      raise settings_lib.SettingsError(
+        'server_decay_rounds',
+        decay_rounds,
+        f'a model is trained for {leg.last_round - begun} rounds, of which those after '
+        f'round {decay_rounds} would have a step size of zero; use '
+        f'{leg.last_round - begun} or more',
+      )
 
 
 def members(

@@ -50,6 +50,8 @@ class Program:
     stop_after_round: A round after which to end as if interrupted.
     phase: The number of the run's phase.
     rounds_before: The rounds that others have trained before; counting goes on.
+    others_rounds: Those of them, all without these users, that do not count where users
+      are drawn and their data shuffled.
     initial_state: Gives the state to start from; by default the process's own.
     checkpoint_folder: Where checkpoints are, within the run's folder.
     user_group: The name, in the ledger, of the users that are drawn.
@@ -69,6 +71,7 @@ class Program:
   stop_after_round: int | None = None
   phase: int = 0
   rounds_before: int = 0
+  others_rounds: int = 0
   initial_state: Callable[[], Any] | None = None
   checkpoint_folder: str = 'checkpoints'
   user_group: str = ''
@@ -224,9 +227,9 @@ def train(
 
 def _cohort(program: Program, round_number: int) -> tuple[list[str], Sequence[Any]]:
   """Returns who is drawn for a round, and the data of those who report."""
-  users = program.sampler.cohort(round_number)
-  reporting = program.sampler.reporting(users, round_number)
-  return users, program.client_data(reporting, round_number)
+  own = round_number - program.others_rounds
+  users = program.sampler.cohort(own)
+  return users, program.client_data(program.sampler.reporting(users, own), own)
 
 
 def _next_round(process: Any) -> Callable[[Any, Sequence[Any]], Any]:

@@ -4,19 +4,26 @@ Nothing here is given users' text. The model was trained under differential
 privacy, so that all of this is post-processing and costs nothing.
 """
 
+import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import tensorflow_federated as tff
 
 from tff_textpriv import files
 from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.text import remap, statistics, subword
-from tff_textpriv.training import language_workbench, tokenizer_sources
+from tff_textpriv.text import forms, remap, statistics, subword
+from tff_textpriv.training import (
+  language_workbench,
+  output_bias,
+  tokenizer_sources,
+)
 
 
 def learn_tokenizer(
@@ -27,6 +34,7 @@ def learn_tokenizer(
   index: int,
   vocab_size: int,
   seed: int,
+  form: forms.TextForm,
   folder: pathlib.Path,
 ) -> tokenizer_sources.TokenizerRecord:
   """Samples the model and trains a tokenizer on what it writes.
@@ -38,29 +46,31 @@ def learn_tokenizer(
     index: The phase that the tokenizer is for.
     vocab_size: The new vocabulary's size.
     seed: Decides the samples.
+    form: That of users' text, in whose letters the samples are read.
     folder: The run's folder; the samples are written there.
   """
   sampled = sampling.sample_texts(
     bench.model,
     weights,
-    bench.tokenizer.decode,
+    lambda ids: form.fold(bench.tokenizer.decode(ids)),
     num_tokens=settings.sample_tokens,
-    max_length=settings.sample_max_length,
+    max_length=settings.sample_max_length or bench.windows.longest,
     temperature=settings.sample_temperature,
     seed=seed,
   )
-  files.write_atomically(
-    folder / 'samples' / f'{index}.txt', '\n'.join(sampled.texts) + '\n'
-  )
+  files.write_atomically(_sample_file(folder, index), '\n'.join(sampled.texts) + '\n')
   tokens_per_second = sampled.num_tokens / sampled.seconds
   print(
-    f'sampled {sampled.num_tokens:,} tokens in {len(sampled.texts):,} texts '
+    f'sampled {sampled.num_tokens:,} tokens in {len(sampled.texts):,} texts, of which '
+    f'{sampled.num_cut:,} were cut off, and {sampled.num_empty:,} empty ones '
     f'({tokens_per_second:,.0f} tokens/s)'
   )
   tokenizer = subword.train(sampled.texts, vocab_size)
   facts = {
     'sampled_tokens': sampled.num_tokens,
     'sampled_texts': len(sampled.texts),
+    'cut_texts': sampled.num_cut,
+    'empty_texts': sampled.num_empty,
     'tokens_per_second': round(tokens_per_second),
     'new_pieces': remap.new_pieces(tokenizer, _subwords(bench), 50),
     'word_counts': dict(statistics.word_counts(sampled.texts)),
@@ -68,12 +78,44 @@ def learn_tokenizer(
   return tokenizer_sources.TokenizerRecord(index, 'sample', tokenizer, facts)
 
 
+def read_sample(folder: pathlib.Path, index: int) -> list[str]:
+  """Reads the texts that the tokenizer of a phase was trained on."""
+  return _sample_file(folder, index).read_text(encoding='utf-8').splitlines()
+
+
+@dataclasses.dataclass(frozen=True)
+class Remap:
+  """Carries a model from one tokenizer to another.
+
+  Attributes:
+    old: The model and tokenizer before.
+    new: Those after.
+    sample: The texts that the new tokenizer was trained on.
+  """
+
+  old: language_workbench.LanguageWorkbench
+  new: language_workbench.LanguageWorkbench
+  sample: Sequence[str]
+
+  @functools.cached_property
+  def _matrix(self) -> scipy.sparse.csr_matrix:
+    return remap.remap_matrix(_subwords(self.new), _subwords(self.old))
+
+  def averaged(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Carries arrays of the shapes of the weights over, by the map alone."""
+    return remap.remap_weights(arrays, self.old.model.vocabulary_axes, self._matrix)
+
+  def weights(self, old_weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Carries weights over: by the map, and the output bias by the sample's frequencies."""
+    examples = self.new.windows.cut(self.new.tokenizer.encode(self.sample))
+    return output_bias.fitted(self.new.model, self.averaged(old_weights), examples)
+
+
 def carry_over(
   state: Any,
   process: tff.learning.templates.LearningProcess,
   mechanism: Mechanism,
-  old: language_workbench.LanguageWorkbench,
-  new: language_workbench.LanguageWorkbench,
+  change: Remap,
 ) -> Any:
   """Carries a server state from one tokenizer's model to another's.
 
@@ -81,40 +123,37 @@ def carry_over(
     state: The state at the end of a phase.
     process: The process of the next one.
     mechanism: The mechanism of both.
-    old: The model and tokenizer before.
-    new: Those after.
+    change: From which model to which.
   """
-  matrix = remap.remap_matrix(_subwords(new), _subwords(old))
   fresh = process.initialize()
-  carried = tokenizer_change.carry_over(state, fresh, old.model, matrix)
+  weights = change.weights(state.global_model_weights.trainable)
+  carried = tokenizer_change.carry_over(
+    state, fresh, change.old.model, weights, change.averaged
+  )
   if mechanism.starts_anew:
     return carried._replace(aggregator=fresh.aggregator)
   return carried
 
 
 def remap_effect(
-  old: language_workbench.LanguageWorkbench,
-  new: language_workbench.LanguageWorkbench,
-  old_weights: Sequence[np.ndarray],
-  seed: int,
+  change: Remap, old_weights: Sequence[np.ndarray], seed: int
 ) -> dict[str, float]:
   """Measures, on validation users, what the remap keeps of the model.
 
   Args:
-    old: The model and tokenizer before.
-    new: Those after.
+    change: From which model to which.
     old_weights: The weights before.
     seed: Decides the fresh embeddings of the comparison.
 
   Returns:
-    Perplexity per word before; right after the remap; and with fresh embeddings
-    and output rows instead of remapped ones.
+    Perplexity per word before; right after the remap; with the mean of the pieces' output
+    biases in place of those that fit the sample; and with fresh embeddings and output
+    rows instead of remapped ones.
   """
-  matrix = remap.remap_matrix(_subwords(new), _subwords(old))
-  axes = old.model.vocabulary_axes
-  remapped = remap.remap_weights(old_weights, axes, matrix)
+  old, new = change.old, change.new
+  remapped = change.weights(old_weights)
   fresh = [
-    initial if index in axes else kept
+    initial if index in old.model.vocabulary_axes else kept
     for index, (initial, kept) in enumerate(
       zip(new.model.initial_weights(seed), remapped, strict=True)
     )
@@ -128,8 +167,13 @@ def remap_effect(
   return {
     'perplexity_before': perplexity(old, old_weights),
     'perplexity_after_remap': perplexity(new, remapped),
+    'perplexity_with_averaged_bias': perplexity(new, change.averaged(old_weights)),
     'perplexity_with_fresh_embeddings': perplexity(new, fresh),
   }
+
+
+def _sample_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  return folder / 'samples' / f'{index}.txt'
 
 
 def _subwords(bench: language_workbench.LanguageWorkbench) -> subword.SubwordTokenizer:

@@ -170,6 +170,7 @@ def _train_phase(
       rounds_per_checkpoint=chosen.machine.rounds_per_checkpoint,
       stop_after_round=chosen.machine.stop_after_round,
       rounds_before=phase.leg.rounds_before,
+      others_rounds=phase.others_rounds,
       initial_state=initial_state,
       phase=phase.index,
       checkpoint_folder=phase.folder,

@@ -12,6 +12,7 @@ from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import clients
 from tff_textpriv.iterative_processes import algorithm, heavy_hitters
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy import word_estimates
 from tff_textpriv.text import loading, statistics, subword, tokenizers, words
 from tff_textpriv.training import experiment, phases
 
@@ -150,46 +151,18 @@ def _public_text(
 def _find_heavy_hitters(
   chosen: experiment.Experiment, data: clients.FederatedText
 ) -> dict[str, int]:
-  """Estimates how often users write the words of the public text."""
+  """Estimates how often users write the words of the public text; see `combine`."""
   ids = phases.members(data.train.client_ids, _reporting_group(chosen), chosen.stream)
   public_counts = statistics.word_counts(_public_text(chosen, data))
-  found = heavy_hitters.discover_word_counts(
+  found = heavy_hitters.estimate_words(
     ids,
     lambda user: [word for text in data.train.read(user) for word in text.split()],
     statistics.top_words(public_counts, len(public_counts)),
     chosen.task_settings,
     chosen.stream,
   )
-  print(f'{len(found):,} words stand out of the noise of the heavy hitters')
-  num_reports = len(ids) * chosen.task_settings.heavy_hitters_words_per_user
-  return fill_up(found, num_reports, public_counts)
-
-
-def fill_up(
-  found: Mapping[str, int], num_reports: int, public_counts: Mapping[str, int]
-) -> dict[str, int]:
-  """Joins reported words, which are few, with what public text says of the rest.
-
-  A reported word has the share of the reports that was estimated for it. The
-  reports that are left are shared among all other words as in public text.
-
-  Args:
-    found: Estimated counts of the words that stand out.
-    num_reports: The number of reports, of words that stand out and of others.
-    public_counts: Counts of the public text.
-
-  Returns:
-    Counts of all words, as large in all as the public text.
-  """
-  total = sum(public_counts.values())
-  scale = total / max(num_reports, sum(found.values()))
-  rest = {word: count for word, count in public_counts.items() if word not in found}
-  left = total - scale * sum(found.values())
-  rest_scale = left / max(1, sum(rest.values()))
-  return {
-    **{word: max(1, round(count * scale)) for word, count in found.items()},
-    **{word: max(1, round(count * rest_scale)) for word, count in rest.items()},
-  }
+  print(f'{len(found.accepted):,} words stand out of the noise of the heavy hitters')
+  return word_estimates.combine(found, public_counts)
 
 
 def _reporting_group(chosen: experiment.Experiment) -> str:
