@@ -37,6 +37,15 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
   sample_max_length: int = setting(
     64, 'Tokens after which a sampled text is cut off.', low=2
   )
+  distillation_epochs: int = setting(
+    0,
+    'Passes over the samples on which the server trains the model under the new '
+    'tokenizer before its first round, at no cost in privacy.',
+    low=0,
+  )
+  distillation_learning_rate: float = setting(
+    0.001, 'Step size of Adam, with --distillation_epochs.', above=0
+  )
 
   @property
   def learns_tokenizer(self) -> bool:

@@ -14,6 +14,7 @@ from tff_textpriv.training import (
   phases,
   resampling,
   selection,
+  server_training,
   tokenizer_sources,
   workbench,
 )
@@ -30,6 +31,7 @@ class LanguageModeling(course.Course):
     self._data = task_data = chosen.task.load(task, chosen.run.seed)
     task_data.check_disjoint()
     self._records: dict[int, tokenizer_sources.TokenizerRecord] = {}
+    self._starts: dict[int, server_training.Trained] = {}
     self.selection = selection.Selection(task.model_selection, task.target_perplexity)
 
   @property
@@ -57,7 +59,7 @@ class LanguageModeling(course.Course):
     known = tokenizer_sources.read_record(folder, phase.index)
     record = known or self._next_tokenizer(before, folder)
     self._records[phase.index] = record
-    return language_workbench.LanguageWorkbench(
+    bench = language_workbench.LanguageWorkbench(
       self._chosen,
       self._data,
       record.tokenizer,
@@ -65,6 +67,13 @@ class LanguageModeling(course.Course):
       phase.sampler.client_ids,
       folder,
     )
+    if self._chosen.task_settings.warm_start_epochs and not phase.leg.continues:
+      start = server_training.warm_start(
+        self._chosen, self._data, bench, phase.index, folder
+      )
+      self._starts[phase.index] = start
+      bench.start_from(start.weights)
+    return bench
 
   def _next_tokenizer(
     self, before: course.PhaseEnd | None, folder: pathlib.Path
@@ -89,6 +98,10 @@ class LanguageModeling(course.Course):
     record = self._records[phase.index]
     if tokenizer_sources.read_record(folder, phase.index) is None:
       record.write(folder)
+    if phase.index in self._starts:
+      start = self._starts[phase.index]
+      server_training.write_start(start, phase.index, folder)
+      print(f'  {server_training.say(server_training.WARM_START, start.facts)}')
     return (
       f'phase {phase.index + 1}   {self._chosen.model_name}, '
       f'{bench.num_parameters:,} parameters, {record.tokenizer.size:,} tokens '
@@ -98,6 +111,7 @@ class LanguageModeling(course.Course):
   def open_ledger(self, ledger: ledger_lib.Ledger) -> None:
     """Enters what the first tokenizer cost."""
     tokenizer_sources.charge_first_tokenizer(ledger, self._chosen)
+    self._charge_warm_start(ledger)
 
   def go_on(
     self,
@@ -112,8 +126,51 @@ class LanguageModeling(course.Course):
     ledger.charge_post_processing(
       'tokenizer', 'trained on text sampled from the private model'
     )
-    if not phase.leg.continues:
-      return None
+    if phase.leg.continues:
+      first_state = self._carried(before, phase, bench, process, folder)
+    else:
+      self._charge_warm_start(ledger)
+      first_state = process.initialize
+    if not self._chosen.algorithm_settings.distillation_epochs:
+      return first_state
+    ledger.charge_post_processing(
+      server_training.DISTILLATION, 'on text sampled from the private model'
+    )
+
+    def distilled() -> Any:
+      state = first_state()
+      made = server_training.distill(
+        self._chosen,
+        _bench(bench),
+        process.get_model_weights(state).trainable,
+        resampling.samples_file(folder, phase.index),
+        phase.index,
+      )
+      server_training.write_facts(
+        made.facts, phase.index, server_training.DISTILLATION, folder
+      )
+      print(server_training.say(server_training.DISTILLATION, made.facts))
+      return server_training.with_weights(state, made.weights)
+
+    return distilled
+
+  def _charge_warm_start(self, ledger: ledger_lib.Ledger) -> None:
+    """Enters the training on public text, where there is any."""
+    if self._chosen.task_settings.warm_start_epochs:
+      ledger.charge_post_processing(
+        server_training.WARM_START, 'of the model, on public text'
+      )
+
+  def _carried(
+    self,
+    before: course.PhaseEnd,
+    phase: phases.Phase,
+    bench: workbench.Workbench,
+    process: Any,
+    folder: pathlib.Path,
+  ) -> Callable[[], Any]:
+    """Measures the remap; returns what makes the first state by it."""
+    ledger = before.outcome.ledger
     old, new = _bench(before.bench), _bench(bench)
     effect = resampling.remap_effect(
       old, new, before.outcome.weights, self._chosen.run.seed
@@ -137,6 +194,8 @@ class LanguageModeling(course.Course):
     more = {
       'rounds_to_target': end.outcome.target_round,
       'tokenizer_kl': rows[-1].kl,
+      'test_tokens_per_word_median_user': rows[-1].by_user.median,
+      'test_tokens_per_word_p90_user': rows[-1].by_user.p90,
     }
     lines = [
       f'{whose}: word accuracy {metrics[f"{prefix}word_accuracy"]:.4f}, perplexity per '

@@ -6,8 +6,14 @@ import pathlib
 
 from tff_textpriv import files
 from tff_textpriv.datasets import clients
-from tff_textpriv.text import statistics
-from tff_textpriv.training import experiment, tokenizer_sources
+from tff_textpriv.text import remap, statistics, subword
+from tff_textpriv.training import (
+  experiment,
+  phases,
+  server_training,
+  tokenizer_sources,
+  user_figures,
+)
 
 # Users whose text stands for the real data in the KL divergence, at most.
 _MAX_REFERENCE_USERS = 5000
@@ -30,12 +36,16 @@ class LineageRow:
     epsilon: What its making cost beyond the model's training, as words.
     kl: KL divergence of unigrams from the users' text to its own.
     coverage: How it copes with the text of test users.
+    by_user: Its tokens per word, user by user.
+    owners: Who has written its new pieces, if it was learnt from samples.
   """
 
   record: tokenizer_sources.TokenizerRecord
   epsilon: str
   kl: float
   coverage: statistics.Coverage
+  by_user: user_figures.TokensPerWord
+  owners: user_figures.Owners | None = None
 
 
 def write(
@@ -63,12 +73,9 @@ def write(
     for user in data.train.client_ids[:_MAX_REFERENCE_USERS]
     for text in data.train.read(user)
   )
-  test_text = [
-    text
-    for user in data.test.client_ids[: chosen.task_settings.max_eval_users]
-    for text in data.test.read(user)
-  ]
-  rows = []
+  test_users = data.test.client_ids[: chosen.task_settings.max_eval_users]
+  test_text = [text for user in test_users for text in data.test.read(user)]
+  rows: list[LineageRow] = []
   for index in range(last_index + 1):
     record = tokenizer_sources.read_record(folder, index)
     assert record is not None  # Written before its phase began.
@@ -79,6 +86,8 @@ def write(
         epsilon=_cost(record, chosen),
         kl=statistics.unigram_kl(real, own),
         coverage=statistics.coverage(record.tokenizer, test_text),
+        by_user=user_figures.tokens_per_word(record.tokenizer, data.test, test_users),
+        owners=_owners(rows[-1].record, record, chosen, data) if rows else None,
       )
     )
   files.write_atomically(folder / 'tokenizer_lineage.md', _page(rows, folder))
@@ -91,6 +100,24 @@ def write_remap_effect(
   """Keeps what the remap to a phase's tokenizer did to the perplexity."""
   files.write_atomically(
     _effect_file(folder, index), json.dumps(effect, indent=2) + '\n'
+  )
+
+
+def _owners(
+  before: tokenizer_sources.TokenizerRecord,
+  record: tokenizer_sources.TokenizerRecord,
+  chosen: experiment.Experiment,
+  data: clients.FederatedText,
+) -> user_figures.Owners | None:
+  """Counts whose words became pieces, among those who trained the sampled model."""
+  old, new = before.tokenizer, record.tokenizer
+  if not isinstance(old, subword.SubwordTokenizer):
+    return None
+  if not isinstance(new, subword.SubwordTokenizer) or old.pieces == new.pieces:
+    return None
+  sampled = phases.lay_out(chosen, data.train.client_ids)[before.index]
+  return user_figures.owners(
+    remap.new_pieces(new, old, new.size), data.train, sampled.sampler.client_ids
   )
 
 
@@ -111,22 +138,26 @@ def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
     '',
     'KL divergence is that of unigram counts from the training users’ text to the',
     'text that the tokenizer was trained on. Tokens per word and OOV share are those',
-    'of test users. These figures look at users’ text: they are for judging the',
+    'of test users; the median and the 90th percentile of tokens per word are taken',
+    'over these users. These figures look at users’ text: they are for judging the',
     'method and are not private.',
     '',
-    '| phase | trained on | epsilon | KL | tokens/word | OOV share | size |',
-    '| --- | --- | --- | --- | --- | --- | --- |',
+    '| phase | trained on | epsilon | KL | tokens/word | median user | 90th pct. '
+    '| OOV share | size |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
   ]
   for row in rows:
     lines.append(
       f'| {row.record.index} | {_ORIGINS[row.record.source]} | {row.epsilon} '
       f'| {row.kl:.4f} | {row.coverage.tokens_per_word:.3f} '
+      f'| {row.by_user.median:.3f} | {row.by_user.p90:.3f} '
       f'| {row.coverage.oov_share:.2%} '
       f'| {row.record.tokenizer.size:,} |'
     )
   for row in rows:
     if row.record.source == 'sample':
-      lines += ['', *_sample_section(row.record, folder)]
+      lines += ['', *_sample_section(row.record, folder), *_owner_lines(row.owners)]
+  lines += server_training.section(rows[-1].record.index, folder)
   return '\n'.join(lines) + '\n'
 
 
@@ -156,6 +187,19 @@ def _sample_section(
     ]
   pieces = ' '.join(f'`{piece}`' for piece in facts['new_pieces'])
   return [*lines, '', f'New pieces, the most frequent first: {pieces}']
+
+
+def _owner_lines(owners: user_figures.Owners | None) -> list[str]:
+  """Says how many new pieces are the words of one user, or of nobody."""
+  if owners is None:
+    return []
+  return [
+    '',
+    f'Of {owners.num_pieces:,} new pieces of {user_figures.LEAST_LETTERS} letters or '
+    f'more, {owners.one_user:,} occur in the text of exactly one of the '
+    f'{owners.num_users:,} users who trained the sampled model, and {owners.nobody:,} '
+    'in the text of none.',
+  ]
 
 
 def _effect_file(folder: pathlib.Path, index: int) -> pathlib.Path:

@@ -50,7 +50,7 @@ def learn_tokenizer(
     seed=seed,
   )
   files.write_atomically(
-    folder / 'samples' / f'{index}.txt', '\n'.join(sampled.texts) + '\n'
+    samples_file(folder, index), '\n'.join(sampled.texts) + '\n'
   )
   tokens_per_second = sampled.num_tokens / sampled.seconds
   print(
@@ -66,6 +66,11 @@ def learn_tokenizer(
     'word_counts': dict(statistics.word_counts(sampled.texts)),
   }
   return tokenizer_sources.TokenizerRecord(index, 'sample', tokenizer, facts)
+
+
+def samples_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  """Returns where the text is kept that a phase's tokenizer was learnt from."""
+  return folder / 'samples' / f'{index}.txt'
 
 
 def carry_over(
