@@ -68,9 +68,7 @@ def make(run: runs.FinishedRun) -> Made:
   )
 
 
-def texts(
-  tokenizer: subword.SubwordTokenizer, folder: pathlib.Path
-) -> Iterator[str]:
+def texts(tokenizer: subword.SubwordTokenizer, folder: pathlib.Path) -> Iterator[str]:
   """Yields texts for the check: samples of the run, and what is hard to get right.
 
   Args:

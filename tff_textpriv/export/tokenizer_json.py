@@ -29,7 +29,7 @@ def make(tokenizer: subword.SubwordTokenizer) -> bytes:
   controls = tokenizer.pieces[: tokenizers.NUM_CONTROL_IDS]
   bos, eos = (controls[i] for i in (tokenizers.BOS_ID, tokenizers.EOS_ID))
   around = [_special(bos), _sequence('A'), _special(eos)]
-  content = {
+  content: dict[str, Any] = {
     'version': '1.0',
     'truncation': None,
     'padding': None,

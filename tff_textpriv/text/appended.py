@@ -30,6 +30,16 @@ class Appended(NamedTuple):
   num_unreachable: int
   num_reached: int
 
+  @property
+  def facts(self) -> dict[str, int]:
+    """The numbers, as JSON values."""
+    return {
+      'wanted': self.num_wanted,
+      'between': self.num_between,
+      'unreachable': self.num_unreachable,
+      'reached': self.num_reached,
+    }
+
 
 def append(
   old: subword.SubwordTokenizer, other: subword.SubwordTokenizer, most: int

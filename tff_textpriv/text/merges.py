@@ -6,6 +6,7 @@ no two neighbours are a piece. All of it follows from the pieces' scores.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from sentencepiece import sentencepiece_model_pb2
 
@@ -37,7 +38,7 @@ def scores(tokenizer: subword.SubwordTokenizer) -> dict[str, float]:
   return result
 
 
-def read(tokenizer: subword.SubwordTokenizer):
+def read(tokenizer: subword.SubwordTokenizer) -> Any:
   """Returns a tokenizer's model as SentencePiece writes it, a `ModelProto`."""
   model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
   model.ParseFromString(tokenizer.to_bytes())

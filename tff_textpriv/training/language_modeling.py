@@ -1,5 +1,6 @@
 """Language-model tasks: tokenizers, from which the phases of a run follow."""
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from tff_textpriv.training import (
   resampling,
   selection,
   server_training,
+  switch_time,
   tokenizer_sources,
   workbench,
 )
@@ -30,6 +32,7 @@ class LanguageModeling(course.Course):
     task = chosen.task_settings
     self._data = task_data = chosen.task.load(task, chosen.run.seed)
     task_data.check_disjoint()
+    switch_time.check_mechanism(chosen, task_data.train.client_ids)
     self._records: dict[int, tokenizer_sources.TokenizerRecord] = {}
     self._starts: dict[int, server_training.Trained] = {}
     self.selection = selection.Selection(task.model_selection, task.target_perplexity)
@@ -81,6 +84,28 @@ class LanguageModeling(course.Course):
     """Makes the tokenizer of the first phase, or of the next one."""
     if before is None:
       return tokenizer_sources.make_first_tokenizer(self._chosen, self._data)
+    if not switch_time.is_searched(self._chosen):
+      return self._learnt(before, folder)
+    old, index = self._records[before.phase.index], before.phase.index + 1
+    if switch_time.is_settled(old):
+      return switch_time.unchanged(old, index, None)
+    check = switch_time.check(
+      _bench(before.bench),
+      before.outcome.weights,
+      self._chosen,
+      old,
+      before.outcome.rounds_done,
+    )
+    print(switch_time.say(check))
+    if not check['switches']:
+      return switch_time.unchanged(old, index, check)
+    new = self._learnt(before, folder)
+    return dataclasses.replace(new, facts={**new.facts, switch_time.CHECK: check})
+
+  def _learnt(
+    self, before: course.PhaseEnd, folder: pathlib.Path
+  ) -> tokenizer_sources.TokenizerRecord:
+    """Learns the next tokenizer from the model of the phase before."""
     return resampling.learn_tokenizer(
       _bench(before.bench),
       before.outcome.weights,
@@ -123,6 +148,13 @@ class LanguageModeling(course.Course):
   ) -> Callable[[], Any] | None:
     """Carries the model over to the new tokenizer, where it goes on."""
     ledger = before.outcome.ledger
+    if switch_time.CHECK in self._records[phase.index].facts:
+      ledger.charge_post_processing(
+        'check', 'of the tokenizer that samples of the private model ask for'
+      )
+    old, new = (_bench(each).tokenizer.fingerprint for each in (before.bench, bench))
+    if phase.leg.continues and old == new:
+      return lambda: before.outcome.state  # The same model goes on as it is.
     ledger.charge_post_processing(
       'tokenizer', 'trained on text sampled from the private model'
     )

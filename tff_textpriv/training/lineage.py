@@ -11,6 +11,7 @@ from tff_textpriv.training import (
   experiment,
   phases,
   server_training,
+  switch_time,
   tokenizer_sources,
   user_figures,
 )
@@ -79,6 +80,9 @@ def write(
   for index in range(last_index + 1):
     record = tokenizer_sources.read_record(folder, index)
     assert record is not None  # Written before its phase began.
+    fingerprint = record.tokenizer.fingerprint
+    if rows and fingerprint == rows[-1].record.tokenizer.fingerprint:
+      continue  # The phase went on with the tokenizer of the one before.
     own = tokenizer_sources.corpus_counts(record, chosen, data)
     rows.append(
       LineageRow(
@@ -90,7 +94,9 @@ def write(
         owners=_owners(rows[-1].record, record, chosen, data) if rows else None,
       )
     )
-  files.write_atomically(folder / 'tokenizer_lineage.md', _page(rows, folder))
+  files.write_atomically(
+    folder / 'tokenizer_lineage.md', _page(rows, last_index, folder)
+  )
   return rows
 
 
@@ -131,7 +137,7 @@ def _cost(
   return '0'
 
 
-def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
+def _page(rows: list[LineageRow], last_index: int, folder: pathlib.Path) -> str:
   """Writes the page."""
   lines = [
     '# Tokenizer lineage',
@@ -157,7 +163,8 @@ def _page(rows: list[LineageRow], folder: pathlib.Path) -> str:
   for row in rows:
     if row.record.source == 'sample':
       lines += ['', *_sample_section(row.record, folder), *_owner_lines(row.owners)]
-  lines += server_training.section(rows[-1].record.index, folder)
+  lines += switch_time.section(last_index, folder)
+  lines += server_training.section(last_index, folder)
   return '\n'.join(lines) + '\n'
 
 
@@ -184,6 +191,15 @@ def _sample_section(
       f'| right after the remap | {effect["perplexity_after_remap"]:.2f} |',
       '| with fresh embeddings instead | '
       f'{effect["perplexity_with_fresh_embeddings"]:.2f} |',
+    ]
+  if 'appended' in facts:
+    grown = facts['appended']
+    lines += [
+      '',
+      f'{grown["wanted"]:,} pieces were appended to the tokenizer before, whose ids '
+      f'stay, and {grown["between"]:,} that stand between, without which BPE would not '
+      f'reach them; {grown["reached"]:,} of these {grown["wanted"] + grown["between"]:,} '
+      f'are reached. {grown["unreachable"]:,} could not be reached and were left out.',
     ]
   pieces = ' '.join(f'`{piece}`' for piece in facts['new_pieces'])
   return [*lines, '', f'New pieces, the most frequent first: {pieces}']

@@ -15,7 +15,7 @@ from tff_textpriv import files
 from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.text import remap, statistics, subword
+from tff_textpriv.text import appended, remap, statistics, subword
 from tff_textpriv.training import language_workbench, tokenizer_sources
 
 
@@ -49,21 +49,24 @@ def learn_tokenizer(
     temperature=settings.sample_temperature,
     seed=seed,
   )
-  files.write_atomically(
-    samples_file(folder, index), '\n'.join(sampled.texts) + '\n'
-  )
+  files.write_atomically(samples_file(folder, index), '\n'.join(sampled.texts) + '\n')
   tokens_per_second = sampled.num_tokens / sampled.seconds
   print(
     f'sampled {sampled.num_tokens:,} tokens in {len(sampled.texts):,} texts '
     f'({tokens_per_second:,.0f} tokens/s)'
   )
   tokenizer = subword.train(sampled.texts, vocab_size)
+  growth = {}
+  if settings.append_pieces:
+    made = appended.append(_subwords(bench), tokenizer, settings.append_pieces)
+    tokenizer, growth = made.tokenizer, {'appended': made.facts}
   facts = {
     'sampled_tokens': sampled.num_tokens,
     'sampled_texts': len(sampled.texts),
     'tokens_per_second': round(tokens_per_second),
     'new_pieces': remap.new_pieces(tokenizer, _subwords(bench), 50),
     'word_counts': dict(statistics.word_counts(sampled.texts)),
+    **growth,
   }
   return tokenizer_sources.TokenizerRecord(index, 'sample', tokenizer, facts)
 

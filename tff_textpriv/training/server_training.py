@@ -243,7 +243,9 @@ def _trained(
     name=name,
   )
   facts: dict[str, Any] = {'num_epochs': num_epochs, 'num_texts': len(texts)}
-  if chosen.algorithm.has_whole_model:  # Otherwise there is nothing that could be asked.
+  if (
+    chosen.algorithm.has_whole_model
+  ):  # Otherwise there is nothing that could be asked.
     for when, which in (('before', weights), ('after', after)):
       measured = bench.evaluate(which, 'validation')
       facts[f'perplexity_{when}'] = measured['word_perplexity']

@@ -100,7 +100,5 @@ def _parts(word: str, longest: int) -> set[str]:
     marked[start:end]
     for start in range(len(marked))
     if start != 1  # The first letter without its mark stands in no running text.
-    for end in range(
-      start + LEAST_LETTERS, min(start + longest, len(marked)) + 1
-    )
+    for end in range(start + LEAST_LETTERS, min(start + longest, len(marked)) + 1)
   }
