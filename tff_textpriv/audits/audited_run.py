@@ -45,7 +45,7 @@ class AuditedRun:
       chosen,
       algorithm=audited_algorithm.audited(chosen.algorithm),
       algorithm_settings=chosen.algorithm_settings.for_audit(),
-      task_settings=_hardly_evaluated(chosen.task_settings),
+      task_settings=hardly_evaluated(chosen.task_settings),
     )
     self._canaries = canaries
     self._audit: report_audit.ReportAudit | training_audit.TrainingAudit
@@ -115,7 +115,7 @@ class AuditedRun:
     return self._chosen.task_settings.sketch(self._chosen.stream)
 
 
-def _hardly_evaluated(task_settings: Any) -> Any:
+def hardly_evaluated(task_settings: Any) -> Any:
   """Returns settings with which no time is lost on the test of a model full of noise."""
   if not hasattr(task_settings, 'max_eval_users'):
     return task_settings
