@@ -29,7 +29,7 @@ from tff_textpriv.training import program as program_lib
 
 _LETTERS = list('abcdefghijklmnopqrstuvwxyz')
 _LENGTH = 10
-# Of 26 letters, half a million strings of four: shorter parts are found by chance.
+# Shorter parts of random strings stand in any text.
 _SHORTEST_PART = 4
 _POSTS, _TIMES_PER_POST = 40, 8
 
