@@ -29,6 +29,7 @@ DISTILLATION = 'distillation'
 _BATCH_SIZE = 32
 # Batches between two movements of the progress bar.
 _BATCHES_AT_ONCE = 50
+_FIGURES = ('perplexity_before', 'perplexity_after')
 _ORIGINS = {
   WARM_START: 'public text',
   DISTILLATION: 'text that the private model wrote',
@@ -109,9 +110,8 @@ def warm_start(
     DataError: If there is no public text.
     FileError: If what was left cannot be read.
   """
-  if (file := _start_file(folder, index)).exists():
-    facts = files.read_json(_facts_file(folder, index, WARM_START))
-    return Trained(_read_weights(file, bench.model.weight_shapes), facts)
+  if _start_file(folder, index).exists():
+    return read_start(index, folder, bench.model.weight_shapes)
   if data.public_text is None:
     raise clients.DataError(
       f'--data={chosen.task_settings.data} brings no public text for '
@@ -134,6 +134,27 @@ def write_start(made: Trained, index: int, folder: pathlib.Path) -> None:
   write_facts(made.facts, index, WARM_START, folder)
   named = {f'{i:03}': weight for i, weight in enumerate(made.weights)}
   files.write_atomically(_start_file(folder, index), safetensors.numpy.save(named))
+
+
+def read_start(
+  index: int, folder: pathlib.Path, shapes: Sequence[tuple[int, ...]]
+) -> Trained:
+  """Reads what `write_start` has kept of a model with weights of these shapes.
+
+  Raises:
+    FileError: If it is damaged, or that of another model.
+  """
+  file = _start_file(folder, index)
+  try:
+    named = safetensors.numpy.load(file.read_bytes())
+  # What is in the header may be of no type that NumPy knows.
+  except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
+    raise files.unreadable(file, error) from error
+  weights = [named[name] for name in sorted(named)]
+  found = [(weight.shape, weight.dtype) for weight in weights]
+  if found != [(tuple(shape), np.float32) for shape in shapes]:
+    raise files.FileError(f'{file}: not the weights of this run’s model')
+  return Trained(weights, _read_facts(_facts_file(folder, index, WARM_START)))
 
 
 def distill(
@@ -188,9 +209,10 @@ def section(last_index: int, folder: pathlib.Path) -> list[str]:
     for name in (WARM_START, DISTILLATION):
       if not (file := _facts_file(folder, index, name)).exists():
         continue
-      facts = files.read_json(file)
-      figures = (facts.get('perplexity_before'), facts.get('perplexity_after'))
-      before, after = ('' if each is None else f'{each:.2f}' for each in figures)
+      facts = _read_facts(file)
+      before, after = (
+        f'{facts[figure]:.2f}' if figure in facts else '' for figure in _FIGURES
+      )
       rows.append(
         f'| {index} | {name} | {_ORIGINS[name]} | {facts["num_texts"]:,} '
         f'| {facts["num_epochs"]} | {before} | {after} |'
@@ -252,19 +274,18 @@ def _trained(
   return Trained(after, facts)
 
 
-def _read_weights(
-  file: pathlib.Path, shapes: Sequence[tuple[int, ...]]
-) -> list[np.ndarray]:
-  """Reads the weights of a model with these shapes."""
-  try:
-    named = safetensors.numpy.load(file.read_bytes())
-  except (OSError, safetensors.SafetensorError) as error:
-    raise files.unreadable(file, error) from error
-  weights = [named[name] for name in sorted(named)]
-  found = [(weight.shape, weight.dtype) for weight in weights]
-  if found != [(tuple(shape), np.float32) for shape in shapes]:
-    raise files.FileError(f'{file}: not the weights of this run’s model')
-  return weights
+def _read_facts(file: pathlib.Path) -> dict[str, Any]:
+  """Reads what `write_facts` has written."""
+  facts = files.read_json(file)
+  numbers = (facts.get('num_epochs'), facts.get('num_texts'))
+  figures = [facts[name] for name in _FIGURES if name in facts]
+  if (
+    not all(type(number) is int for number in numbers)
+    or not all(type(figure) in (int, float) for figure in figures)
+    or len(figures) not in (0, len(_FIGURES))
+  ):
+    raise files.FileError(f'{file}: not the facts that a run writes')
+  return facts
 
 
 def _start_file(folder: pathlib.Path, index: int) -> pathlib.Path:
