@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import subword_resample
 from tff_textpriv.models import sampling
@@ -82,6 +83,8 @@ def check(
     the run changes its tokenizer now; `piece_counts`, for the next check.
   """
   settings = chosen.algorithm_settings
+  # Checks that share their draws would agree by that alone.
+  rng = randomness.generator(chosen.run.seed, 'switch check', round_number)
   sampled = sampling.sample_texts(
     bench.model,
     weights,
@@ -89,7 +92,7 @@ def check(
     num_tokens=settings.switch_sample_tokens,
     max_length=settings.sample_max_length,
     temperature=settings.sample_temperature,
-    seed=chosen.run.seed,
+    seed=int(rng.integers(2**31)),
   )
   try:
     candidate = subword.train(sampled.texts, chosen.task_settings.vocab_size)
