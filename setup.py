@@ -62,7 +62,16 @@ setuptools.setup(
     'tqdm>=4.64',
   ],
   extras_require={
-    'dev': ['mypy', 'pytest', 'ruff', 'scikit-learn', 'types-psutil', 'types-tqdm'],
+    'dev': [
+      'mypy',
+      'pytest',
+      'ruff',
+      'scikit-learn',
+      # What exported tokenizers are checked with; newer ones need a Hub client.
+      'tokenizers>=0.13.3,<0.14',
+      'types-psutil',
+      'types-tqdm',
+    ],
     # Newer IPythons need a typing-extensions that TFF's pin excludes.
     'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbformat'],
   },

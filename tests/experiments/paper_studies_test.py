@@ -29,7 +29,7 @@ def _arms(name, task, *given, folder):
 
 
 def test_all_tables_and_figures_are_there():
-  assert len(_STUDIES) == 32
+  assert len(_STUDIES) == 33
   assert all(each.question.endswith('?') for each in _STUDIES.values())
 
 

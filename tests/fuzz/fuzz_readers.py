@@ -638,6 +638,27 @@ def _save_or_load(folder: pathlib.Path, save: bool) -> None:
 
 _COLUMNS = ('who', 'said', 'stars', None)
 
+
+def _first_model() -> Mapping[str, Content]:
+  import safetensors.numpy
+
+  weights = {f'{i:03}': np.full([2, 3], i, np.float32) for i in range(3)}
+  facts = {'num_epochs': 1, 'num_texts': 9}
+  figures = {'perplexity_before': 9.5, 'perplexity_after': 4.5}
+  return {
+    'tokenizers/0_warm_start.safetensors': safetensors.numpy.save(weights),
+    'tokenizers/0_warm_start.json': json.dumps(facts | figures),
+  }
+
+
+def _read_first_model(folder: pathlib.Path) -> Any:
+  from tff_textpriv.training import server_training
+
+  made = server_training.read_start(0, folder, [(2, 3)] * 3)
+  server_training.section(0, folder)
+  return server_training.say(server_training.WARM_START, made.facts)
+
+
 READERS = (
   Reader('csv', lambda: {'posts.csv': _table(',')}, _custom('posts.csv', *_COLUMNS)),
   Reader('tsv', lambda: {'posts.tsv': _table('\t')}, _custom('posts.tsv', *_COLUMNS)),
@@ -712,6 +733,7 @@ READERS = (
     'sentencepiece', _tokenizer(_sentence_pieces), _read_tokenizer, damaged=('.model',)
   ),
   Reader('tokenizer record', _tokenizer(_word_list), _read_record, is_slow=True),
+  Reader('first model', _first_model, _read_first_model, is_slow=True),
   Reader('encoder safetensors', _encoder('safetensors'), _read_encoder),
   Reader('encoder h5', _encoder('h5'), _read_encoder, damaged=('.h5',)),
   Reader('results', _run_folder, _load_results, damaged=('.json', '.csv', '.md')),

@@ -75,6 +75,7 @@ _RUNS = {
   'subword_resample': _settings(
     'stackoverflow', 'subword_resample', *_TEXT, '--resample_rounds=3',
     '--sample_tokens=4000', '--sample_max_length=24', '--vocab_size=700',
+    '--warm_start_epochs=1', '--distillation_epochs=1',
   ),
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ class AuditedRun:
       chosen,
       algorithm=audited_algorithm.audited(chosen.algorithm),
       algorithm_settings=chosen.algorithm_settings.for_audit(),
-      task_settings=_hardly_evaluated(chosen.task_settings),
+      task_settings=hardly_evaluated(chosen.task_settings),
       privacy_settings=_drawn_as_accounted(chosen.privacy_settings),
     )
     self._canaries = canaries
@@ -123,7 +123,7 @@ def _drawn_as_accounted(privacy_settings: Any) -> Any:
   return dataclasses.replace(privacy_settings, simulated_cohorts='as_accounted')
 
 
-def _hardly_evaluated(task_settings: Any) -> Any:
+def hardly_evaluated(task_settings: Any) -> Any:
   """Returns settings with which no time is lost on the test of a model full of noise."""
   if not hasattr(task_settings, 'max_eval_users'):
     return task_settings

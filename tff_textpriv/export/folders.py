@@ -8,7 +8,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tff_textpriv import files, run_folder
-from tff_textpriv.export import hugging_face, lite, pages, runs
+from tff_textpriv.export import hugging_face, lite, pages, runs, tokenizer_files
 from tff_textpriv.models import usage as usage_lib
 
 _TOKENIZER = 'tokenizer.model'
@@ -26,7 +26,7 @@ def write(
 
   Args:
     run: The run.
-    format_name: `keras`, `saved_model`, `tflite` or `hf`.
+    format_name: `keras`, `saved_model`, `tflite`, `hf` or `tokenizer`.
     output: The folder.
     number: How many words a saved language model suggests.
     quantize: Whether the weights of a TensorFlow Lite model are bytes.
@@ -44,6 +44,7 @@ def write(
     'saved_model': lambda folder: _write_saved_model(run, folder, number),
     'tflite': lambda folder: _write_lite(run, folder, quantize=quantize),
     'hf': lambda folder: _write_hugging_face(run, folder),
+    'tokenizer': lambda folder: _write_tokenizer(run, folder),
   }
   # Beside its place until it is complete.
   building = output.with_name(f'.{output.name}.part')
@@ -118,6 +119,13 @@ def _write_hugging_face(run: runs.FinishedRun, folder: pathlib.Path) -> list[str
   for name, content in hugging_face.make_files(run).items():
     files.write_atomically(folder / name, content)
   return []
+
+
+def _write_tokenizer(run: runs.FinishedRun, folder: pathlib.Path) -> list[str]:
+  made = tokenizer_files.make(run)
+  files.write_atomically(folder / tokenizer_files.FILE, made.content)
+  _copy_text_files(run, folder)
+  return [made.checked]
 
 
 def _copy_text_files(run: runs.FinishedRun, folder: pathlib.Path) -> None:

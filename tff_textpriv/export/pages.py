@@ -17,6 +17,7 @@ _NEEDS = {
   'saved_model': f'tensorflow and tensorflow-text {_VERSION}',
   'tflite': 'tensorflow, or the TensorFlow Lite runtime of a device',
   'hf': 'transformers and torch',
+  'tokenizer': 'tokenizers or sentencepiece',
 }
 # Where the words of a tokenizer come from, by the source in its record.
 _ORIGINS = {
@@ -37,6 +38,7 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
     output: Where it is going to be.
   """
   card = run_folder.read_object(run.folder / run_folder.CARD)
+  weights = '' if format_name == 'tokenizer' else 'the weights of the model and '
   parts = [
     TITLE + run.name,
     f'Needs {_NEEDS[format_name]}; neither tff_textpriv nor TensorFlow Federated.',
@@ -44,8 +46,7 @@ def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str
     _answer(run, format_name),
     '## Privacy',
     f'**{card.get("headline", "no formal guarantee")}**: see [privacy_card.md](privacy_card.md).',
-    f'This folder holds the weights of the model and {_held_words(run)} It holds no '
-    'other text of users.',
+    f'This folder holds {weights}{_held_words(run)} It holds no other text of users.',
   ]
   return '\n\n'.join(part for part in parts if part) + '\n'
 
@@ -74,6 +75,10 @@ def example(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> st
       'from transformers import pipeline',
       f"print(pipeline('text-classification', '{output}')('a text'))",
     ],
+    'tokenizer': [
+      'from tokenizers import Tokenizer',
+      f"print(Tokenizer.from_file('{output}/tokenizer.json').encode('how do i').ids)",
+    ],
   }
   return '\n'.join(lines[format_name])
 
@@ -93,6 +98,13 @@ def _answer(run: runs.FinishedRun, format_name: str) -> str:
       f'made of a text and what comes out.{local}'
     )
   if isinstance(usage, usage_lib.LanguageModelUsage):
+    if format_name == 'tokenizer':
+      return (
+        '`tokenizer.json` (Hugging Face) puts BOS (2) before the ids of a text and EOS '
+        '(3) behind them. `tokenizer.model` is the same as a SentencePiece model, which '
+        'does not. Both read text that is in NFKC, on one line, without control '
+        'characters, as all text of the run was.'
+      )
     if format_name == 'keras':
       return (
         'It reads ids of `tokenizer.model`, int32 [batch, time], BOS (2) first, and '

@@ -57,11 +57,13 @@ class CentralProcess:
       )
       moved = tf.nest.map_structure(tf.subtract, weights, state.weights)
       is_sound = sound_updates.are_sound([*moved, *gradients])
+      # Language models return more than logits; what comes first has a row per example.
+      num_examples = tf.shape(tf.nest.flatten(output)[0])[0]
       new_metrics = model.update_metrics_state(
         metrics,
         labels=labels,
         batch_output=tff.learning.models.BatchOutput(
-          loss=loss, predictions=output, num_examples=tf.shape(output)[0]
+          loss=loss, predictions=output, num_examples=num_examples
         ),
       )
       new_state = CentralState(weights, optimizer_state)

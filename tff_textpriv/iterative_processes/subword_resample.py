@@ -10,6 +10,10 @@ from tff_textpriv.privacy import (
 )
 from tff_textpriv.settings import Settings, SettingsError, setting
 
+AUTO = 'auto'
+# Checks in a run that finds the time of its switch, if nothing is said.
+_NUM_CHECKS = 10
+
 
 @dataclasses.dataclass(frozen=True)
 class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
@@ -40,6 +44,42 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
     'training example that there can be, four per word of --max_sentence_words.',
     low=2,
   )
+  switch: str = setting(
+    'at_rounds',
+    'When the tokenizer is learnt anew: after --resample_rounds (at_rounds), or once, as '
+    'soon as the tokenizers of two checks in a row agree (auto).',
+    choices=('at_rounds', AUTO),
+  )
+  switch_check_rounds: int | None = setting(
+    None,
+    f'Rounds between checks, with --switch={AUTO}; by default a tenth of all.',
+    low=1,
+  )
+  switch_agreement: float = setting(
+    0.9,
+    f'With --switch={AUTO}, the share of sampled tokens whose pieces two checks must '
+    'have in common.',
+    above=0,
+    high=1,
+  )
+  switch_sample_tokens: int = setting(
+    50_000, f'Tokens to sample for a check, with --switch={AUTO}.', low=1
+  )
+  append_pieces: int = setting(
+    0,
+    'Append so many pieces at most to the tokenizer, whose ids stay as they are, for '
+    'clients that have it already; 0 replaces it.',
+    low=0,
+  )
+  distillation_epochs: int = setting(
+    0,
+    'Passes over the samples on which the server trains the model under the new '
+    'tokenizer before its first round, at no cost in privacy.',
+    low=0,
+  )
+  distillation_learning_rate: float = setting(
+    0.001, 'Step size of Adam, with --distillation_epochs.', above=0
+  )
 
   @property
   def learns_tokenizer(self) -> bool:
@@ -49,6 +89,8 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
   def legs(self, total_rounds: int) -> tuple[algorithm.Leg, ...]:
     """Returns one phase more than tokenizers are learnt; see the base class."""
     rounds = self.resample_rounds
+    if self.switch == AUTO:
+      rounds = self._checks(total_rounds)
     if self.phase_plan == 'half_split':
       if len(rounds) > 1:
         raise SettingsError(
@@ -76,6 +118,28 @@ class SubwordResampleSettings(dp_fed_avg.DpFedAvgSettings):
       algorithm.Leg(before, last, continues=before > 0)
       for before, last in zip(bounds, bounds[1:], strict=False)
     )
+
+  def _checks(self, total_rounds: int) -> tuple[int, ...]:
+    """Returns the rounds after which it is looked whether to switch."""
+    if self.phase_plan == 'half_split':
+      raise SettingsError(
+        'switch', AUTO, 'goes with --phase_plan=switch only: halves have their rounds'
+      )
+    if self.resample_rounds:
+      raise SettingsError(
+        'resample_rounds',
+        self.resample_rounds,
+        f'--switch={AUTO} finds the round itself; give one of the two',
+      )
+    every = self.switch_check_rounds or max(1, total_rounds // _NUM_CHECKS)
+    checks = tuple(range(every, total_rounds, every))
+    if len(checks) < 2:
+      raise SettingsError(
+        'switch_check_rounds',
+        every,
+        f'two checks at least must fit before the last of --total_rounds={total_rounds}',
+      )
+    return checks
 
 
 @dataclasses.dataclass(frozen=True)

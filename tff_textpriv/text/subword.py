@@ -14,7 +14,7 @@ from tff_textpriv.text import tokenizers
 
 # SentencePiece's mark for the white space before a word.
 WORD_START = '\u2581'
-_NUM_BYTES = 256
+NUM_BYTES = 256
 _BYTE_PIECE = re.compile('<0x([0-9A-F]{2})>')
 
 
@@ -121,7 +121,7 @@ def train(texts: Iterable[str], vocab_size: int) -> SubwordTokenizer:
   Raises:
     TokenizerError: If there is no text, or too little for so many pieces.
   """
-  smallest = tokenizers.NUM_CONTROL_IDS + _NUM_BYTES + 1
+  smallest = tokenizers.NUM_CONTROL_IDS + NUM_BYTES + 1
   if vocab_size <= smallest:
     raise tokenizers.TokenizerError(
       f'--vocab_size={vocab_size}: a sub-word vocabulary needs more than {smallest} '

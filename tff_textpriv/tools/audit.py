@@ -9,11 +9,13 @@ for.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tff_textpriv import flags, results
 from tff_textpriv import settings as settings_lib
@@ -36,6 +38,13 @@ class AuditSettings(settings_lib.Settings):
   task: str | None = setting(None, 'The task, where no run is named.')
   canaries: int = setting(
     1000, 'Canary users, each with a coin; more of them show more.', low=1
+  )
+  vocabulary_canaries: int = setting(
+    0,
+    'Audit the tokenizer that the run learns instead of its rounds: so many canary users '
+    'write strings of their own, and it is counted which of them the tokenizer and the '
+    'samples hold.',
+    low=0,
   )
   confidence: float = setting(
     0.95, 'The probability with which the lower bound holds.', above=0.5, below=1
@@ -91,6 +100,8 @@ def main(argv: Sequence[str]) -> int:
   given = [argument for argument in passed_on if argument not in names]
   experiment = make_experiment(chosen, given)
   _check(experiment)
+  if chosen.vocabulary_canaries:
+    return _audit_vocabulary(chosen, experiment, argv)
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.audits import audited_run, findings, noise_audit
   from tff_textpriv.audits import canaries as canaries_lib
@@ -104,13 +115,10 @@ def main(argv: Sequence[str]) -> int:
   auditor = findings.Auditor(chosen.confidence, chosen.guess_shares)
   runs: list[list[findings.Finding]] = []
   noise: list[noise_audit.NoiseCheck] = []
-  for number in range(chosen.audit_runs):
-    seed = experiment.run.seed + number
+  for seeded in _seeded(experiment, chosen.audit_runs):
     audited = audited_run.AuditedRun(
-      dataclasses.replace(
-        experiment, run=dataclasses.replace(experiment.run, seed=seed)
-      ),
-      canaries_lib.Canaries(chosen.canaries, seed),
+      seeded,
+      canaries_lib.Canaries(chosen.canaries, seeded.run.seed),
       knows_cohorts=chosen.known_cohorts,
     )
     code = audited.run(folder)
@@ -120,11 +128,7 @@ def main(argv: Sequence[str]) -> int:
     # Noise is checked once: to look at several runs would be to have several chances.
     noise = noise or audited.noise_checks()
   found = findings.pooled(runs, auditor)
-  facts = {
-    'command': shlex.join(['python', '-m', 'tff_textpriv.tools.audit', *argv]),
-    'config': experiment.config,
-  }
-  print(f'\n{findings.write(found, noise, facts, folder)}\n')
+  print(f'\n{findings.write(found, noise, _facts(argv, experiment), folder)}\n')
   for finding in found:
     print(findings.sentence(finding))
   failed = [check for check in noise if check.verdict == noise_audit.FAILED]
@@ -132,6 +136,64 @@ def main(argv: Sequence[str]) -> int:
     print(findings.noise_sentence(check))
   print(f'written: {folder}/ (audit.json, audit.md, audit_*.png, run.log)')
   return int(bool(failed) or any(one.verdict == findings.EXCEEDED for one in found))
+
+
+def _audit_vocabulary(
+  chosen: AuditSettings, experiment: experiment_lib.Experiment, argv: Sequence[str]
+) -> int:
+  """Audits what a run publishes of its tokenizers; see `main`."""
+  if not experiment.algorithm_settings.learns_tokenizer:
+    raise settings_lib.SettingsError(
+      'vocabulary_canaries',
+      chosen.vocabulary_canaries,
+      f'--algo={experiment.algorithm.name} learns no tokenizer from its model; '
+      'subword_resample does',
+    )
+  from tff_textpriv.audits import findings, vocabulary_audit
+
+  folder = _folder(chosen, experiment)
+  number = chosen.vocabulary_canaries * chosen.audit_runs
+  print(
+    f'audit of the tokenizer of {experiment.algorithm.name} on {experiment.task.name} '
+    f'with {number:,} canaries',
+    flush=True,
+  )
+  auditor = findings.Auditor(chosen.confidence, chosen.guess_shares)
+  found, counts = [], []
+  for seeded in _seeded(experiment, chosen.audit_runs):
+    audited = vocabulary_audit.VocabularyRun(seeded, chosen.vocabulary_canaries)
+    code = audited.run(folder)
+    if code:
+      return code
+    found.append([audited.finding(auditor)])
+    counts.append(audited.counts())
+  total = functools.reduce(vocabulary_audit.Found.plus, counts)
+  (finding,) = findings.pooled(found, auditor)
+  finding = dataclasses.replace(finding, note=total.sentence)
+  facts = {**_facts(argv, experiment), 'strings': total._asdict()}
+  print(f'\n{findings.write([finding], [], facts, folder)}\n')
+  print(findings.sentence(finding))
+  print(f'written: {folder}/ (audit.json, audit.md, audit_*.png, run.log)')
+  return int(finding.verdict == findings.EXCEEDED)
+
+
+def _seeded(
+  experiment: experiment_lib.Experiment, number: int
+) -> Iterator[experiment_lib.Experiment]:
+  """Yields an experiment so many times, with seeds that count on from its own."""
+  for more in range(number):
+    run = dataclasses.replace(experiment.run, seed=experiment.run.seed + more)
+    yield dataclasses.replace(experiment, run=run)
+
+
+def _facts(
+  argv: Sequence[str], experiment: experiment_lib.Experiment
+) -> dict[str, Any]:
+  """Says what was audited."""
+  return {
+    'command': shlex.join(['python', '-m', 'tff_textpriv.tools.audit', *argv]),
+    'config': experiment.config,
+  }
 
 
 def help_page() -> str:

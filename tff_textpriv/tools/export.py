@@ -13,7 +13,7 @@ DESCRIPTION = (
   'Writes the model of a finished run as a folder that is used without tff_textpriv and '
   'TensorFlow Federated, with the privacy card and a README with an example beside it.'
 )
-FORMATS = ('saved_model', 'keras', 'tflite', 'hf')
+FORMATS = ('saved_model', 'keras', 'tflite', 'hf', 'tokenizer')
 _DEFAULT_SUGGESTIONS = 5
 
 
@@ -26,7 +26,8 @@ class ExportSettings(Settings):
     'saved_model',
     'saved_model reads raw strings and returns next words or labels; keras and tflite '
     'read numbers, and bring what makes these of text; hf is a Hugging Face folder, of '
-    'the models encoder_* only.',
+    'the models encoder_* only; tokenizer is a sub-word tokenizer without a model, as '
+    'Hugging Face’s tokenizer.json and as a SentencePiece model.',
     choices=FORMATS,
   )
   output: str | None = setting(

@@ -58,6 +58,15 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     'first half to whatever finds the tokenizer.',
     choices=('all', 'second_half'),
   )
+  warm_start_epochs: int = setting(
+    0,
+    'Passes over the public text on which the server trains the first model before '
+    'round 1, at no cost in privacy; a fresh model of a later phase gets them too.',
+    low=0,
+  )
+  warm_start_learning_rate: float = setting(
+    0.002, 'Step size of Adam, with --warm_start_epochs.', above=0
+  )
   max_words_per_user: int = setting(
     1200, 'Words after which a user’s text is cut off.', low=1
   )

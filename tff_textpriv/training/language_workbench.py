@@ -91,6 +91,10 @@ class LanguageWorkbench(workbench.Workbench):
     _check_parts(self._client.num_local, self.model)
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
 
+  def start_from(self, weights: Sequence[np.ndarray]) -> None:
+    """Lets training start from other weights than those that are drawn."""
+    self._prepare_clients(learning_model.from_language_model(self.model, weights))
+
   def clients(self, group: str) -> Sequence[str]:
     """Returns the users of a group."""
     return self._users if group == 'train' else self._encoded[group].client_ids
@@ -179,12 +183,23 @@ class LanguageWorkbench(workbench.Workbench):
   def _epochs(
     self, purpose: str, user: str, round_number: int, number: int
   ) -> list[Any]:
-    """Makes batches, with seeds in them if the model has dropout."""
+    """Makes batches of a training user's posts; see the base class."""
     rng = randomness.generator(self._chosen.run.seed, purpose, round_number, user)
+    batch_size = self._chosen.algorithm_settings.client_batch_size
+    return self.cut(self._posts(user)[0], batch_size, number, rng)
+
+  def cut(
+    self,
+    posts: Sequence[np.ndarray],
+    batch_size: int,
+    num_epochs: int,
+    rng: np.random.Generator,
+  ) -> list[Any]:
+    """Cuts encoded posts into batches, with seeds in them if the model has dropout."""
     batches = batching.training_batches(
-      self.windows.cut(self._posts(user)[0]),
-      batch_size=self._chosen.algorithm_settings.client_batch_size,
-      num_epochs=number,
+      self.windows.cut(posts),
+      batch_size=batch_size,
+      num_epochs=num_epochs,
       rng=rng,
     )
     if self.model.dropout == 0:

@@ -18,7 +18,7 @@ from tff_textpriv import files
 from tff_textpriv.iterative_processes import subword_resample, tokenizer_change
 from tff_textpriv.models import sampling
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.text import forms, remap, statistics, subword
+from tff_textpriv.text import appended, forms, remap, statistics, subword
 from tff_textpriv.training import (
   language_workbench,
   output_bias,
@@ -49,16 +49,10 @@ def learn_tokenizer(
     form: That of users' text, in whose letters the samples are read.
     folder: The run's folder; the samples are written there.
   """
-  sampled = sampling.sample_texts(
-    bench.model,
-    weights,
-    lambda ids: form.fold(bench.tokenizer.decode(ids)),
-    num_tokens=settings.sample_tokens,
-    max_length=settings.sample_max_length or bench.windows.longest,
-    temperature=settings.sample_temperature,
-    seed=seed,
+  sampled = sample(
+    bench, weights, settings, num_tokens=settings.sample_tokens, seed=seed, form=form
   )
-  files.write_atomically(_sample_file(folder, index), '\n'.join(sampled.texts) + '\n')
+  files.write_atomically(samples_file(folder, index), '\n'.join(sampled.texts) + '\n')
   tokens_per_second = sampled.num_tokens / sampled.seconds
   print(
     f'sampled {sampled.num_tokens:,} tokens in {len(sampled.texts):,} texts, of which '
@@ -66,6 +60,10 @@ def learn_tokenizer(
     f'({tokens_per_second:,.0f} tokens/s)'
   )
   tokenizer = subword.train(sampled.texts, vocab_size)
+  growth = {}
+  if settings.append_pieces:
+    made = appended.append(_subwords(bench), tokenizer, settings.append_pieces)
+    tokenizer, growth = made.tokenizer, {'appended': made.facts}
   facts = {
     'sampled_tokens': sampled.num_tokens,
     'sampled_texts': len(sampled.texts),
@@ -74,13 +72,49 @@ def learn_tokenizer(
     'tokens_per_second': round(tokens_per_second),
     'new_pieces': remap.new_pieces(tokenizer, _subwords(bench), 50),
     'word_counts': dict(statistics.word_counts(sampled.texts)),
+    **growth,
   }
   return tokenizer_sources.TokenizerRecord(index, 'sample', tokenizer, facts)
 
 
+def sample(
+  bench: language_workbench.LanguageWorkbench,
+  weights: Sequence[np.ndarray],
+  settings: subword_resample.SubwordResampleSettings,
+  *,
+  num_tokens: int,
+  seed: int,
+  form: forms.TextForm,
+) -> sampling.SampledText:
+  """Samples the model; texts are as long as training examples, unless flags say else.
+
+  Args:
+    bench: The model and its tokenizer.
+    weights: The model's weights.
+    settings: How to sample.
+    num_tokens: How much.
+    seed: Decides the samples.
+    form: That of users' text, in whose letters the samples are read.
+  """
+  return sampling.sample_texts(
+    bench.model,
+    weights,
+    lambda ids: form.fold(bench.tokenizer.decode(ids)),
+    num_tokens=num_tokens,
+    max_length=settings.sample_max_length or bench.windows.longest,
+    temperature=settings.sample_temperature,
+    seed=seed,
+  )
+
+
+def samples_file(folder: pathlib.Path, index: int) -> pathlib.Path:
+  """Returns where the text is kept that a phase's tokenizer was learnt from."""
+  return folder / 'samples' / f'{index}.txt'
+
+
 def read_sample(folder: pathlib.Path, index: int) -> list[str]:
   """Reads the texts that the tokenizer of a phase was trained on."""
-  return _sample_file(folder, index).read_text(encoding='utf-8').splitlines()
+  return samples_file(folder, index).read_text(encoding='utf-8').splitlines()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,10 +204,6 @@ def remap_effect(
     'perplexity_with_averaged_bias': perplexity(new, change.averaged(old_weights)),
     'perplexity_with_fresh_embeddings': perplexity(new, fresh),
   }
-
-
-def _sample_file(folder: pathlib.Path, index: int) -> pathlib.Path:
-  return folder / 'samples' / f'{index}.txt'
 
 
 def _subwords(bench: language_workbench.LanguageWorkbench) -> subword.SubwordTokenizer:
