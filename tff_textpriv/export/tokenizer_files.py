@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tff_textpriv import files, randomness, run_folder
+from tff_textpriv import files, run_folder
 from tff_textpriv.export import runs, tokenizer_json
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import subword, tokenizers
@@ -79,7 +79,7 @@ def texts(tokenizer: subword.SubwordTokenizer, folder: pathlib.Path) -> Iterator
   for file in sorted((folder / run_folder.SAMPLES).glob('*.txt')):
     yield from map(normalize, files.read_text(file).split('\n')[:_MOST_SAMPLES])
   pieces = np.array(tokenizer.pieces[tokenizers.NUM_CONTROL_IDS :], object)
-  for number in range(_NUM_DRAWN):
-    rng = randomness.generator(_SEED, 'check of a tokenizer', number)
+  rng = np.random.default_rng(_SEED)
+  for _ in range(_NUM_DRAWN):
     drawn = rng.choice(pieces, rng.integers(1, _LONGEST_DRAWN))
     yield ''.join(drawn).replace(subword.WORD_START, ' ')
