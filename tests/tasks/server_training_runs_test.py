@@ -1,5 +1,6 @@
 """Warm start and distillation in runs: what they cost, leave, and survive."""
 
+import itertools
 import json
 import pathlib
 
@@ -84,18 +85,16 @@ def test_a_fresh_model_is_warmed_up_and_then_distilled_at_no_cost(halves):
   assert '| 1 | distillation | text that the private model wrote |' in page
 
 
-def _crash_when(crashes):
-  train = program.train
+def _crash_in_second_phase():
+  """Returns what trains programs, the second of which is cut off in its first round."""
+  train, programs = program.train, itertools.count()
+
+  def power_cut(users, round_number):
+    raise RuntimeError('power cut')
 
   def failing_train(made, *rest):
-    client_data = made.client_data
-
-    def failing(users, round_number):
-      if crashes(round_number):
-        raise RuntimeError('power cut')
-      return client_data(users, round_number)
-
-    object.__setattr__(made, 'client_data', failing)
+    if next(programs) == 1:
+      object.__setattr__(made, 'client_data', power_cut)
     return train(made, *rest)
 
   return failing_train
@@ -115,7 +114,7 @@ def test_a_run_that_is_killed_at_the_distillation_ends_like_an_undisturbed_one(
         server_training, 'with_weights', lambda *_: pytest.fail('power cut')
       )
     else:
-      patched.setattr(program, 'train', _crash_when(lambda number: number == 3))
+      patched.setattr(program, 'train', _crash_in_second_phase())
     with pytest.raises((RuntimeError, pytest.fail.Exception), match='power cut'):
       _run(folder, *given)
   with monkeypatch.context() as patched:
