@@ -178,11 +178,12 @@ def _samplings(*argv):
     (_SCALED, 'fixed'),
     (_SCALED[:1], 'fixed'),
     ((*_SCALED, '--simulated_cohorts=as_accounted'), 'poisson'),
+    ((*_SCALED, '--simulated_cohorts=separated'), 'separated'),
     ((), 'poisson'),
     (('--accounted_population=40', '--accounted_cohort=5'), 'poisson'),
   ],
 )
-def test_only_a_simulation_of_another_deployment_has_cohorts_of_a_fixed_size(
+def test_only_a_simulation_of_another_deployment_has_other_cohorts_than_accounted(
   argv, drawn
 ):
   simulated, accounted, plan = _samplings(*argv)
@@ -194,8 +195,9 @@ def test_only_a_simulation_of_another_deployment_has_cohorts_of_a_fixed_size(
 
 
 def test_a_run_that_promises_something_itself_refuses_fixed_cohorts():
-  with pytest.raises(settings.SettingsError, match='5 of 40 users.*as it is accounted'):
-    _samplings('--simulated_cohorts=fixed')
+  for other in ('fixed', 'separated'):
+    with pytest.raises(settings.SettingsError, match='5 of 40 users.*is accounted'):
+      _samplings(f'--simulated_cohorts={other}')
   plan = _samplings()[2]
   with pytest.raises(PrivacyError, match='accounts for poisson'):
     plan.check_sampling('fixed')

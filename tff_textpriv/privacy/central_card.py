@@ -155,6 +155,8 @@ def _simulated_cohorts(plan: 'CentralGaussian') -> str:
   """Says how the simulation drew its users."""
   if plan.drawn == plan.sampling:
     return f'{plan.simulated_cohort:,} per round'
+  if plan.drawn == 'separated':
+    return f'{plan.simulated_cohort:,} per round, each in its turn'
   return (
     f'exactly {plan.simulated_cohort:,} per round (so small a {plan.sampling} cohort '
     'would vary as no accounted one does)'

@@ -139,10 +139,11 @@ class CentralPrivacySettings(NoisySumSettings):
   simulated_cohorts: str | None = setting(
     None,
     'How a simulation draws users that stands for a Poisson-sampled deployment of other '
-    'sizes: exactly --clients_per_round (fixed), or each independently, too '
-    '(as_accounted), so that a small cohort varies as no large one does. By default '
-    'fixed where the accounted sizes differ from the simulated ones.',
-    choices=('fixed', 'as_accounted'),
+    'sizes: exactly --clients_per_round (fixed), each in its turn as dp_ftrl and '
+    'distributed have them (separated), or each independently, too (as_accounted), so '
+    'that a small cohort varies as no large one does. By default fixed where the '
+    'accounted sizes differ from the simulated ones.',
+    choices=('fixed', 'separated', 'as_accounted'),
   )
   adaptive_clipping: bool = setting(
     False, "Let the clip norm follow a quantile of the updates' norms, privately."
@@ -165,7 +166,7 @@ class CentralPrivacySettings(NoisySumSettings):
   def simulated_sampling(
     self, sampling: str, population: int, cohort: int, parts: int
   ) -> str:
-    """Returns `fixed` where the simulation stands for a larger one; see the base class.
+    """Returns what was asked for where it stands for another one; see the base class.
 
     Raises:
       SettingsError: Such cohorts would make the promise to the run's own users false.
@@ -173,14 +174,15 @@ class CentralPrivacySettings(NoisySumSettings):
     if sampling != 'poisson':
       return sampling
     accounted = self._sizes(population, cohort, parts)
+    asked = self.simulated_cohorts
     if accounted != (population, cohort):
-      return sampling if self.simulated_cohorts == 'as_accounted' else 'fixed'
-    if self.simulated_cohorts == 'fixed':
+      return sampling if asked == 'as_accounted' else asked or 'fixed'
+    if asked not in (None, 'as_accounted'):
       raise SettingsError(
         'simulated_cohorts',
-        'fixed',
+        asked,
         f'the figure is about this run, {cohort:,} of {population:,} users, who must be '
-        'drawn as it is accounted; use --cohort_sampling=fixed, or account for another '
+        'drawn as it is accounted; leave the flag out, or account for another '
         'deployment with --accounted_population and --accounted_cohort',
       )
     return sampling
