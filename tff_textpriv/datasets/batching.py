@@ -85,7 +85,10 @@ class WindowRule:
   ) -> Iterator[tuple[int, int]]:
     """Yields where so many words begin and end among the predictions of a post."""
     targets = post[1:]
-    if not targets.size:
+    if targets.size <= min(max_words, max_tokens):
+      # Most posts are short, and their words need not be counted.
+      if targets.size:
+        yield 0, targets.size
       return
     words_before = np.maximum(np.cumsum(self.starts_word[targets]) - 1, 0)
     inner = np.flatnonzero(np.diff(words_before // max_words)) + 1
