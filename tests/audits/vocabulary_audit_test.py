@@ -31,6 +31,7 @@ def _audit(folder, *argv):
   return code, finding, content['strings']
 
 
+@pytest.mark.slow
 def test_with_clip_and_noise_no_string_of_a_user_becomes_a_piece(tmp_path, capsys):
   code, finding, strings = _audit(tmp_path, '--target_epsilon=8')
   assert code == 0 and finding['verdict'] == 'not refuted'
@@ -42,6 +43,7 @@ def test_with_clip_and_noise_no_string_of_a_user_becomes_a_piece(tmp_path, capsy
   assert files == {'audit.json', 'audit.md', 'audit_vocabulary.png', 'run.log'}
 
 
+@pytest.mark.slow
 def test_without_clip_and_noise_strings_of_users_are_found(tmp_path, monkeypatch):
   def without_clip(update, clip, points):
     whole = [

@@ -63,7 +63,9 @@ def _words(tokenizer, batches):
   ]
 
 
-@pytest.mark.parametrize('name', ['demo', 'subword_table1'])
+@pytest.mark.parametrize(
+  'name', ['demo', pytest.param('subword_table1', marks=pytest.mark.slow)]
+)
 def test_arms_see_the_same_users_words_and_initial_weights(tmp_path, monkeypatch, name):
   # What an untrained model writes would make a tokenizer of more tokens than fit into a
   # window; a model that has learnt the users' language writes something like their text.

@@ -89,7 +89,8 @@ def test_suggestions_are_the_most_likely_words_of_the_trained_model(
   found = model.suggest([text])
   shares = found['probabilities'][0].numpy()
   assert shares[-1] > 1e-4
-  expected = _next_words(made, log_probabilities, text, least=0.9 * shares[-1])
+  # With less likely ways to write a word, too, which may put it ahead of another one.
+  expected = _next_words(made, log_probabilities, text, least=0.05 * shares[-1])
   assert found['words'][0].numpy().tolist() == [word for word, _ in expected[:5]]
   # Beams may find a further, less likely way to write a word.
   np.testing.assert_allclose(shares, [share for _, share in expected[:5]], rtol=0.01)

@@ -39,6 +39,7 @@ def _run(folder, *given):
   return runner.run(base.parse(stackoverflow.TASK, [*_FLAGS, *given, *where]))
 
 
+@pytest.mark.slow
 def test_phases_are_charged_one_by_one_and_an_interrupted_run_ends_the_same(tmp_path):
   whole, parts = tmp_path / 'whole', tmp_path / 'parts'
   flags = ('--mechanism=dp_ftrl',)

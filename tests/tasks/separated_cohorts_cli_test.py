@@ -51,8 +51,8 @@ _DISTRIBUTED = ('--algo=dp_fed_avg', '--mechanism=distributed')
   [
     ('stackoverflow', (_FTRL, '--ftrl_noise=blt')),
     ('imdb', (_FTRL, '--ftrl_noise=banded')),
-    ('imdb', (_FTRL, '--ftrl_noise=tree')),
-    ('stackoverflow', _DISTRIBUTED),
+    pytest.param('imdb', (_FTRL, '--ftrl_noise=tree'), marks=pytest.mark.slow),
+    pytest.param('stackoverflow', _DISTRIBUTED, marks=pytest.mark.slow),
     ('imdb', (*_DISTRIBUTED, '--device_noise=skellam', '--modular_bits=16')),
   ],
 )

@@ -100,9 +100,8 @@ def _crash_in_second_phase():
   return failing_train
 
 
-@pytest.mark.parametrize(
-  'where', ['right after it', pytest.param('within it', marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('where', ['right after it', 'within it'])
 def test_a_run_that_is_killed_at_the_distillation_ends_like_an_undisturbed_one(
   halves, root, monkeypatch, where
 ):

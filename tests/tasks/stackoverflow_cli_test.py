@@ -159,6 +159,7 @@ def test_a_run_leaves_a_complete_folder(undisturbed):
   assert not [path for path in undisturbed.rglob('*') if 'temp' in path.name]
 
 
+@pytest.mark.slow  # The crash matrix strikes commands, too, some of them by default.
 def test_killed_terminated_and_resumed_the_command_ends_where_it_would_have(
   undisturbed, root
 ):

@@ -130,9 +130,10 @@ def _checks_of(folder, number):
   ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
   'where',
-  ['at the check', pytest.param('in the next round', marks=pytest.mark.slow)],
+  ['at the check', 'in the next round'],
 )
 def test_a_run_that_is_killed_at_a_check_ends_like_an_undisturbed_one(
   switched, root, monkeypatch, where
@@ -184,7 +185,9 @@ def _failing_in_round(train, last):
   return wrapped
 
 
-@pytest.mark.parametrize('plan', ['switch', 'half_split'])
+@pytest.mark.parametrize(
+  'plan', ['switch', pytest.param('half_split', marks=pytest.mark.slow)]
+)
 def test_a_vocabulary_grows_and_its_old_ids_stay(root, plan):
   folder = root / f'appended_{plan}'
   given = (f'--phase_plan={plan}', '--resample_rounds=2', '--total_rounds=3')
