@@ -110,7 +110,10 @@ def _seconds(name: str, settings: MechanismsSettings) -> dict[str, list[float]]:
   preset, vocab_size = _PRESETS[name]
   model = language_models.build(preset, vocab_size, tied=False)
   posts = workloads.synthetic_posts(settings.num_clients, vocab_size)
-  cohort = [workloads.training_batches(each, i, _WORDS) for i, each in enumerate(posts)]
+  cohort = [
+    workloads.training_batches(each, i, _WORDS, vocab_size)
+    for i, each in enumerate(posts)
+  ]
   rounds = {
     each: _rounds(model, chosen, cohort)
     for each, chosen in _mechanisms(settings.num_clients, model.num_parameters).items()
