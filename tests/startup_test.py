@@ -1,5 +1,6 @@
 """Commands answer help and mistakes without loading TensorFlow, which takes long."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -61,3 +62,16 @@ def test_a_command_that_imports_tensorflow_first_would_be_noticed(
   assert _answers_at_once('eager_worker')
   (tmp_path / 'eager_worker.py').write_text(f'import tensorflow\n{source}')
   assert not _answers_at_once('eager_worker')
+
+
+def test_a_reader_of_help_may_leave_before_its_end():
+  reader, writer = os.pipe()
+  os.close(reader)
+  with open(writer, 'wb') as nobody_reads:
+    done = subprocess.run(
+      [sys.executable, '-m', 'tff_textpriv.tools.study', '--help'],
+      stdout=nobody_reads,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+  assert (done.returncode, done.stderr) == (0, '')

@@ -195,7 +195,7 @@ def exit_with_sentences(
     try:
       code = command()
     except HelpRequested:
-      print(help_page())
+      _print_page(help_page())
       code = 0
   except KeyboardInterrupt:
     print('stopped', file=sys.stderr)
@@ -206,6 +206,15 @@ def exit_with_sentences(
     print(f'error: {error}', file=sys.stderr)
     code = 2
   sys.exit(code or 0)
+
+
+def _print_page(page: str) -> None:
+  """Prints a page whose reader may leave before its end, as `| head` does."""
+  try:
+    print(page, flush=True)
+  except BrokenPipeError:
+    # Python tries once more as it exits, and would complain then.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_mistake(error: BaseException) -> bool:
