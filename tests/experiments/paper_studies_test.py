@@ -51,6 +51,7 @@ def test_every_study_runs_its_arms_and_writes_tables_and_plot(
   assert all(f'| {arm} ' in page for arm in rows)
   assert f'--study={name}' in page and _STUDIES[name].question in page
   assert (folder / f'{name}.png').read_bytes().startswith(b'\x89PNG')
+  assert f'>{_STUDIES[name].title}</text>' in (folder / f'{name}.svg').read_text()
   assert f'| {_STUDIES[name].rows} ' in capsys.readouterr().out
 
 

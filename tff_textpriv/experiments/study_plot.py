@@ -4,14 +4,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib import figure as figure_lib
+
 from tff_textpriv import metrics, run_folder
 from tff_textpriv.experiments import study as study_lib
 from tff_textpriv.experiments import study_tables
 from tff_textpriv.reports import plots
 
 
-def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> bytes:
-  """Draws means over seeds; returns a PNG file."""
+def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> figure_lib.Figure:
+  """Draws means over seeds and, along lines, the seeds between which they lie."""
   metric = metrics.find(study.plot.metric)
   figure, axes = plots.blank(7, 4.2)
   if study.plot.kind == 'rounds':
@@ -22,7 +24,7 @@ def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> bytes:
   else:
     _bars(axes, metric, rows)
   axes.set_title(study.title)
-  return plots.png(figure)
+  return figure
 
 
 def _rounds(
@@ -50,8 +52,17 @@ def _mean_curve(row: study_tables.Row, column: str) -> tuple[list[int], list[flo
 def _lines(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) -> None:
   placed = [row for row in rows if row.arm.x is not None]
   for curve in dict.fromkeys(row.arm.curve for row in placed):
-    points = [(r.arm.x, _mean(r, metric)) for r in placed if r.arm.curve == curve]
-    axes.plot(*zip(*points, strict=True), marker='o', label=curve)
+    of_curve = [row for row in placed if row.arm.curve == curve]
+    places = [row.arm.x for row in of_curve]
+    axes.errorbar(
+      places,
+      [_mean(row, metric) for row in of_curve],
+      yerr=list(zip(*(_reach(row, metric) for row in of_curve), strict=True)),
+      marker='o',
+      markersize=4,
+      elinewidth=0.8,
+      label=curve,
+    )
   for row in rows:
     if row.arm.x is None:
       axes.axhline(_mean(row, metric), color='gray', ls='--', label=row.arm.label)
@@ -74,6 +85,15 @@ def _mean(row: study_tables.Row, metric: metrics.Metric) -> float:
   """Returns the mean over seeds; not a number, which has no point, if one has none."""
   mean = row.mean(metric.column)
   return math.nan if mean is None else mean
+
+
+def _reach(row: study_tables.Row, metric: metrics.Metric) -> tuple[float, float]:
+  """Returns how far the lowest and the highest seed are from the mean."""
+  mean = row.mean(metric.column)
+  if mean is None:
+    return math.nan, math.nan
+  values = [value for value in row.values(metric.column).values() if value is not None]
+  return mean - min(values), max(values) - mean
 
 
 def _label(metric: metrics.Metric) -> str:

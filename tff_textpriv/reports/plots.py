@@ -2,6 +2,7 @@
 
 import io
 
+import matplotlib
 from matplotlib import axes as axes_lib
 from matplotlib import figure as figure_lib
 
@@ -19,3 +20,11 @@ def png(figure: figure_lib.Figure) -> bytes:
   picture = io.BytesIO()
   figure.savefig(picture, format='png', dpi=120)
   return picture.getvalue()
+
+
+def svg(figure: figure_lib.Figure) -> str:
+  """Draws a figure as an SVG file with text as text; the same bytes for the same figure."""
+  picture = io.StringIO()
+  with matplotlib.rc_context({'svg.fonttype': 'none', 'svg.hashsalt': 'tff_textpriv'}):
+    figure.savefig(picture, format='svg', metadata={'Date': None})
+  return ''.join(f'{line.rstrip()}\n' for line in picture.getvalue().splitlines())

@@ -78,13 +78,15 @@ def main(argv: Sequence[str]) -> int:
   study_tables.write(outcome, folder, argv)
   # Only now is matplotlib needed, which takes a second.
   from tff_textpriv.experiments import study_plot
+  from tff_textpriv.reports import plots
 
-  picture = study_plot.draw(study, outcome.rows)
-  files.write_atomically(folder / f'{study.name}.png', picture)
+  figure = study_plot.draw(study, outcome.rows)
+  files.write_atomically(folder / f'{study.name}.png', plots.png(figure))
+  files.write_atomically(folder / f'{study.name}.svg', plots.svg(figure))
   if chosen.format == 'json':
     print(json.dumps(outcome.as_json, indent=2))
   else:
-    print(f'\n{outcome.text}\n\nwritten: {folder}/{study.name}.md, .csv, .png')
+    print(f'\n{outcome.text}\n\nwritten: {folder}/{study.name}.md, .csv, .png, .svg')
   return 0
 
 
