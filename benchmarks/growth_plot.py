@@ -11,10 +11,10 @@ from typing import Any
 
 import matplotlib.figure
 from matplotlib import axes as axes_lib
-from matplotlib.backends import backend_agg
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.reports import plots
 from tff_textpriv.settings import setting
 
 _GIB = 2**30
@@ -50,7 +50,6 @@ def main(settings: GrowthPlotSettings) -> int:
     for result in json.loads(pathlib.Path(path).read_text())
   ]
   figure = matplotlib.figure.Figure(figsize=(13, 5.4), layout='constrained')
-  backend_agg.FigureCanvasAgg(figure)
   panels = figure.subplots(2, len(_GROWTHS), sharex='col')
   for (part, column, label), (above, below) in zip(_GROWTHS, panels.T, strict=True):
     grown = [
@@ -65,7 +64,7 @@ def main(settings: GrowthPlotSettings) -> int:
   panels[0, 0].set_ylabel('seconds per round')
   panels[1, 0].set_ylabel('memory, GiB')
   panels[1, 0].legend(frameon=False, fontsize='small')
-  figure.savefig(settings.picture)
+  plots.save(figure, settings.picture)
   print(f'written: {settings.picture}')
   return 0
 

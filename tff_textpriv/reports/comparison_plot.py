@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import matplotlib.figure
 import numpy as np
 from matplotlib import ticker
-from matplotlib.backends import backend_agg
+
+from tff_textpriv.reports import plots
 
 # Who is trusted tells the colour, and what else the line: from much trust to none.
 _COLOURS = ('#1f4e79', '#2f7f8f', '#5aa9a3', '#9cc7a0', '#8a6fae', '#c26a3d', '#b03a48')
@@ -27,7 +28,6 @@ def draw(
     noises: The noise of each trust model at each epsilon; `None` where there is none.
   """
   figure = matplotlib.figure.Figure(figsize=(8.6, 5.2), layout='constrained')
-  backend_agg.FigureCanvasAgg(figure)
   axes = figure.subplots()
   colours = [*_COLOURS, *[_LAST_COLOUR] * len(noises)]
   for (name, values), colour in zip(noises.items(), colours, strict=False):
@@ -55,4 +55,4 @@ def draw(
   axes.legend(
     handles=lines, frameon=False, loc='center left', bbox_to_anchor=(1.0, 0.5)
   )
-  figure.savefig(path, dpi=150)
+  plots.save(figure, path)

@@ -8,9 +8,9 @@ import matplotlib.figure
 import numpy as np
 from matplotlib import axes as axes_lib
 from matplotlib import ticker
-from matplotlib.backends import backend_agg
 
 from tff_textpriv.privacy import planning
+from tff_textpriv.reports import plots
 
 _STRENGTH_FACTORS = np.geomspace(0.6, 2.5, 7)
 _COHORT_FACTORS = (0.25, 1, 4)
@@ -38,7 +38,6 @@ def draw(
     solve: Answers such questions.
   """
   figure = matplotlib.figure.Figure(figsize=(11, 4.4), layout='constrained')
-  backend_agg.FigureCanvasAgg(figure)
   by_strength, by_rounds = figure.subplots(1, 2)
   found = solutions[0]
   asked = question.answered(found)
@@ -49,7 +48,7 @@ def draw(
 
   _draw_strength(by_strength, asked, found, epsilon)
   _draw_rounds(by_rounds, asked, found, epsilon)
-  figure.savefig(path, dpi=150)
+  plots.save(figure, path)
 
 
 def _draw_strength(

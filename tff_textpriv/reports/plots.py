@@ -1,6 +1,7 @@
 """What the plots of tools share."""
 
 import io
+import pathlib
 
 import matplotlib
 from matplotlib import axes as axes_lib
@@ -28,3 +29,11 @@ def svg(figure: figure_lib.Figure) -> str:
   with matplotlib.rc_context({'svg.fonttype': 'none', 'svg.hashsalt': 'tff_textpriv'}):
     figure.savefig(picture, format='svg', metadata={'Date': None})
   return ''.join(f'{line.rstrip()}\n' for line in picture.getvalue().splitlines())
+
+
+def save(figure: figure_lib.Figure, path: str) -> None:
+  """Draws a figure into a file, whose ending says the format."""
+  if path.endswith('.svg'):
+    pathlib.Path(path).write_text(svg(figure), encoding='utf-8')
+  else:
+    figure.savefig(path, dpi=150)
