@@ -5,12 +5,14 @@ python -m benchmarks.growth_plot build/scale.json --picture=growth.svg
 
 import dataclasses
 import json
+import operator
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib.figure
 from matplotlib import axes as axes_lib
+from matplotlib import ticker
 
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
@@ -58,47 +60,54 @@ def main(settings: GrowthPlotSettings) -> int:
       if result['part'] == part
       and (part != 'parameters' or result['clients'] == _DRAWN_CLIENTS)
     ]
-    _draw(above, grown, column, lambda result: {'': result['seconds']})
+    _draw(above, grown, column, operator.itemgetter('seconds'))
     _draw(below, grown, column, _memory)
     below.set_xlabel(label)
   panels[0, 0].set_ylabel('seconds per round')
-  panels[1, 0].set_ylabel('memory, GiB')
+  panels[1, 0].set_ylabel('memory of a worker, GiB')
   panels[1, 0].legend(frameon=False, fontsize='small')
   plots.save(figure, settings.picture)
   print(f'written: {settings.picture}')
   return 0
 
 
-def _memory(result: dict[str, Any]) -> dict[str, float]:
-  """Returns what processes held: at most in a round, or after so many rounds."""
-  prefix = 'bytes' if result['part'] == 'rounds' else 'peak_bytes'
-  return {
-    'main process': result[f'{prefix}_main'] / _GIB,
-    'a worker': max(result[f'{prefix}_workers']) / _GIB,
-  }
+def _memory(result: dict[str, Any]) -> float:
+  """Returns what a worker held: at most in a round, or after so many rounds.
+
+  The main process of the benchmark keeps the graphs of all models before, and so tells
+  nothing of one of them.
+  """
+  name = 'bytes_workers' if result['part'] == 'rounds' else 'peak_bytes_workers'
+  return max(result[name]) / _GIB
 
 
 def _draw(
   axes: axes_lib.Axes,
   results: Sequence[dict[str, Any]],
   column: str,
-  values: Callable[[dict[str, Any]], dict[str, float]],
+  value: Callable[[dict[str, Any]], float],
 ) -> None:
-  """Draws one line for each number of workers and each value."""
+  """Draws one line for each number of workers."""
   for workers, colour in _COLOURS.items():
     own = [result for result in results if result['num_workers'] == workers]
-    for name in values(own[0]) if own else ():
+    if own:
       axes.plot(
         [result[column] for result in own],
-        [values(result)[name] for result in own],
+        [value(result) for result in own],
         marker='o',
         markersize=4,
         color=colour,
-        linestyle=':' if name.startswith('main') else '-',
-        label=', '.join(filter(None, (name, f'{workers} worker{"s" * (workers > 1)}'))),
+        label=f'{workers} worker{"s" * (workers > 1)}',
       )
   axes.set_xscale('log')
-  axes.set_ylim(bottom=0)
+  if column in ('clients', 'parameters'):
+    axes.set_yscale('log')
+  else:
+    axes.set_ylim(bottom=0)
+  for axis in (axes.xaxis, axes.yaxis):
+    axis.set_minor_locator(ticker.NullLocator())
+  axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=''))
+  axes.yaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes.grid(True, color='#e4e4e4')
   axes.spines[['top', 'right']].set_visible(False)
 
