@@ -98,6 +98,28 @@ def test_a_file_of_one_s_own_is_run_by_the_command(runs, write, tmp_path, capsys
   assert '| step 0.5  | 0.8765 (0.9000) | 0.750 |' in capsys.readouterr().out
 
 
+def test_what_no_run_has_is_neither_a_column_nor_drawn(runs, write, tmp_path, capsys):
+  file = write(
+    ("metric = 'auc'", "metric = ['tokens_per_word_median_user', 'auc']"),
+    (
+      "['test_auc',",
+      "['test_tokens_per_word_median_user', 'test_auc', 'validation_word_accuracy@5',",
+    ),
+  )
+  assert command.main([f'--study={file}', f'--study_dir={tmp_path}']) == 0
+  assert '| step      | AUC             | R=5   |' in capsys.readouterr().out
+  assert '>test AUC</text>' in (tmp_path / 'steps_imdb' / 'steps.svg').read_text()
+
+
+def test_rounds_of_several_figures_are_told_apart(runs, write, tmp_path, capsys):
+  file = write(
+    ("'validation_auc@5'", "'validation_auc@5', 'validation_word_perplexity@2'")
+  )
+  assert command.main([f'--study={file}', f'--study_dir={tmp_path}']) == 0
+  heading = capsys.readouterr().out.split('| step ')[1].splitlines()[0]
+  assert 'AUC, R=5' in heading and 'perplexity, R=2' in heading
+
+
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
@@ -110,6 +132,8 @@ def test_a_file_of_one_s_own_is_run_by_the_command(runs, write, tmp_path, capsys
     (("['test_auc',", "['test_acu',"), "columns: 'test_acu' is not a figure"),
     (('auc@5', 'auc@x'), 'columns: .*auc@x.* is not a figure'),
     (("metric = 'auc'", "metric = 'uac'"), 'plot.metric: '),
+    (("metric = 'auc'", "metric = ['auc', 'uac']"), "plot.metric: 'uac' is not a figure"),
+    (("metric = 'auc'", 'metric = []'), 'plot.metric: must be a figure, or a list of'),
     (("'lines'", "'dots'"), "plot.kind: 'dots' is not one of bars, lines, rounds"),
     (('x_label', 'label_x'), 'plot.label_x: is not a key'),
     (('[flags]', '[flags]\ntotal_round = 3'), 'flags.total_round: .*mean total_rounds'),

@@ -29,13 +29,13 @@ class Plot:
   """What a study draws.
 
   Attributes:
-    metric: The figure, of `metrics.METRICS`.
+    metrics: Figures, of `metrics.METRICS`; drawn is the first that the task's runs have.
     kind: `bars` (one for each arm), `lines` (over the arms' `x`) or `rounds`.
     x_label: What the arms differ in, for lines.
     x_scale: `log` or `linear`.
   """
 
-  metric: str
+  metrics: tuple[str, ...]
   kind: str = 'bars'
   x_label: str = ''
   x_scale: str = 'log'

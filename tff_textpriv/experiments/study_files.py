@@ -169,17 +169,21 @@ def _known_flags(table: _Table, tasks: list[str]) -> set[str]:
 
 
 def _plot(table: _Table) -> study_lib.Plot:
-  metric = table.take('metric', (str,))
-  _check_column(table, 'metric', metric)
+  given = table.take('metric', (str, list))
+  names = given if isinstance(given, list) else [given]
+  if not names or not all(isinstance(name, str) for name in names):
+    raise table.error('metric', 'must be a figure, or a list of figures')
+  for name in names:
+    _check_column(table, 'metric', name)
   kind = _one_of(
     table, 'kind', table.take('kind', (str,), 'bars'), ('bars', 'lines', 'rounds')
   )
   scale = _one_of(
     table, 'x_scale', table.take('x_scale', (str,), 'log'), ('log', 'linear')
   )
-  made = study_lib.Plot(metric, kind, table.take('x_label', (str,), ''), scale)
-  table.end(study_lib.Plot.__annotations__)
-  return made
+  x_label = table.take('x_label', (str,), '')
+  table.end(('metric', 'kind', 'x_label', 'x_scale'))
+  return study_lib.Plot(tuple(names), kind, x_label, scale)
 
 
 def _flags(table: _Table, known: Iterable[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tff_textpriv.reports import plots
 
 def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> figure_lib.Figure:
   """Draws means over seeds and, along lines, the seeds between which they lie."""
-  metric = metrics.find(study.plot.metric)
+  metric = _drawn(study.plot, rows)
   figure, axes = plots.blank(7, 4.2)
   if study.plot.kind == 'rounds':
     _rounds(axes, metric, rows)
@@ -25,6 +25,18 @@ def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> figure_lib
     _bars(axes, metric, rows)
   axes.set_title(study.title)
   return figure
+
+
+def _drawn(plot: study_lib.Plot, rows: Sequence[study_tables.Row]) -> metrics.Metric:
+  """Returns the first of a plot's figures that the runs have."""
+  known = [metrics.find(name) for name in plot.metrics]
+
+  def is_there(metric: metrics.Metric) -> bool:
+    if plot.kind == 'rounds':
+      return any(_mean_curve(row, metric.validation)[0] for row in rows)
+    return any(row.mean(metric.column) is not None for row in rows)
+
+  return next(filter(is_there, known), known[0])
 
 
 def _rounds(

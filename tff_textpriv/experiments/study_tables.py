@@ -117,10 +117,17 @@ def write(outcome: Outcome, folder: pathlib.Path, command: Sequence[str]) -> Non
 
 
 def _figures(outcome: Outcome) -> str:
-  """Makes the table of means, with the paper's figures."""
-  columns = outcome.study.columns
+  """Makes the table of means, with the paper's figures; without empty columns."""
+  columns = [
+    column
+    for column in outcome.study.columns
+    if column == 'epsilon'
+    or any(
+      row.mean(column) is not None or column in row.arm.paper for row in outcome.rows
+    )
+  ]
   return tables.markdown(
-    [outcome.study.rows, *map(_header, columns)],
+    [outcome.study.rows, *(_header(column, columns) for column in columns)],
     [
       [row.arm.label, *(_cell(row, column) for column in columns)]
       for row in outcome.rows
@@ -158,9 +165,7 @@ def _differences(outcome: Outcome) -> str:
   return tables.markdown(
     [
       outcome.study.rows,
-      *(
-        f'ln {_header(c)}' if _metric(c).is_perplexity else _header(c) for c in columns
-      ),
+      *('ln ' * _metric(c).is_perplexity + _header(c, columns) for c in columns),
     ],
     [
       [
@@ -234,9 +239,14 @@ def _metric(column: str) -> metrics.Metric:
   return metrics.find(column.partition('@')[0])
 
 
-def _header(column: str) -> str:
-  round_number = column.partition('@')[2]
-  return f'R={round_number}' if round_number else _metric(column).short
+def _header(column: str, columns: Sequence[str]) -> str:
+  """Returns what heads a column: a round alone if no other figure has rounds."""
+  name, _, round_number = column.partition('@')
+  if not round_number:
+    return _metric(column).short
+  of_rounds = {each.partition('@')[0] for each in columns if '@' in each}
+  short = f'{_metric(name).short}, ' if len(of_rounds) > 1 else ''
+  return f'{short}R={round_number}'
 
 
 def _pattern(column: str) -> str:
