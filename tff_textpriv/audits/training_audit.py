@@ -36,7 +36,9 @@ class TrainingAudit:
 
   A canary's score is the sum over rounds of the released mean's component along the
   canary's direction of the round, in units of what one canary adds to it: k for one that
-  took part in k rounds and 0 for one that took part in none, but for the noise.
+  took part in k rounds and 0 for one that took part in none, but for the noise. Where
+  canaries come in turn, only their turns are looked at: nothing rests on not knowing them.
+  Noise that is correlated over rounds is made independent first (see `_AuditedPhase.scores`).
 
   Under Poisson sampling, where the guarantee is about adding or removing a user, the coin
   decides whether the canary is there. With cohorts of a fixed size it is about replacing
@@ -126,11 +128,7 @@ class TrainingAudit:
 
 
 class _AuditedPhase:
-  """A program's process, with canaries as clients, and what it says of them.
-
-  Attributes:
-    scores: Of the phase's canaries so far, float [members].
-  """
+  """A program's process, with canaries as clients, and what it says of them."""
 
   def __init__(
     self,
@@ -155,7 +153,9 @@ class _AuditedPhase:
       chosen.algorithm_settings, mechanism, audited_algorithm.num_weights(process)
     )
     self._denominator = mechanism.mean_denominator
-    self.scores = np.zeros([len(members)])
+    # Of each round, float [members]: what is seen of canaries, and where to look for them.
+    self._seen: list[np.ndarray] = []
+    self._turns: list[np.ndarray] = []
 
   def program(self) -> program_lib.Program:
     """Returns the program with canaries; nothing is evaluated on the way."""
@@ -189,17 +189,41 @@ class _AuditedPhase:
     output = self._next(state, cohort)
     released = canaries_lib.released_update(state, output.state)
     seeds = [
-      self._canaries.direction_seed(index, cohort.round_number)
+      self._canaries.direction_seed(index, self._direction_of(cohort.round_number))
       for index in self._index.values()
     ]
     unit = output.metrics['aggregator'].get('clip', 1.0) / self._denominator
     found = canaries_lib.projections(released, np.array(seeds)).numpy() / unit
-    if self._knows_cohorts:
+    turns = np.ones(len(found))
+    if self._knows_cohorts or self._sampler.sampling == 'separated':
       # All that is seen of a canary in other rounds is noise.
       drawn = frozenset(self._sampler.drawn(cohort.round_number))
-      found *= [name in drawn for name in self._index]
-    self.scores += found
+      turns = np.array([float(name in drawn) for name in self._index])
+    self._seen.append(found)
+    self._turns.append(turns)
     return output
+
+  @property
+  def scores(self) -> np.ndarray:
+    """The scores of the phase's canaries so far, float [members].
+
+    With T rounds, s what is seen and e where to look, float [T], let R make the noise of
+    rounds independent. The best that can be made of R s = R (coin e + noise) is its product
+    with R e. It is scaled to be as many rounds as e has, if the canary is there:
+
+      sum(e) <R e, R s> / |R e|^2
+    """
+    if not self._seen:
+      return np.zeros(len(self._index))
+    independent = self._program.mechanism.independent
+    seen, turns = (np.array(independent(each)) for each in (self._seen, self._turns))
+    squares = np.sum(turns**2, axis=0)
+    products = np.sum(self._turns, axis=0) * np.sum(seen * turns, axis=0)
+    return np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
+
+  def _direction_of(self, round_number: int) -> int:
+    """Returns the round whose directions canaries take in a round."""
+    return 0 if self._program.mechanism.worst_user_repeats else round_number
 
   def noise(self, num_rounds: int) -> list[np.ndarray]:
     """Makes rounds without any client; returns what they release.
@@ -237,7 +261,7 @@ class _AuditedPhase:
       for read in self._program.client_data(theirs, round_number)
     ]
     for name in users[len(theirs) :]:
-      mark = self._canaries.mark(self._index[name], round_number)
+      mark = self._canaries.mark(self._index[name], self._direction_of(round_number))
       batches = canaries_lib.canary_batches(self._batch_type, self._strength, mark)
       if self._reads == (contract.BATCHES,):
         data.append(batches)

@@ -73,6 +73,8 @@ class CorrelatedGaussian(central.CentralGaussian):
 
   aggregator = 'ftrl_mean'
   starts_anew = True
+  # What is sent in one direction adds up in C x, and noise does not cancel in it.
+  worst_user_repeats = True
 
   strategy: correlated_noise.Strategy
   separation: int

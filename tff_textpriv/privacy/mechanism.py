@@ -95,6 +95,8 @@ class Mechanism:
     by_user: Whether a round costs only those who take part in it.
     starts_anew: Whether each phase of a run is a mechanism of its own, whose aggregator
       keeps nothing of the phase before.
+    worst_user_repeats: Whether a user who sends the same in all rounds shows most, and an
+      audit should.
     entry_name: What the ledger calls a round.
     accountants: Those that can tell its figure.
     delta: Delta of the guarantee.
@@ -110,6 +112,7 @@ class Mechanism:
   randomizes_on_device: ClassVar[bool] = False
   by_user: ClassVar[bool] = False
   starts_anew: ClassVar[bool] = False
+  worst_user_repeats: ClassVar[bool] = False
   entry_name: ClassVar[str] = 'training rounds'
   accountants: ClassVar[tuple[str, ...]] = ('rdp', 'pld')
   # No values here: a dataclass would take them for the defaults of its fields.
@@ -247,7 +250,7 @@ class Mechanism:
     """Returns the noise of the first rounds, float [coordinates] each, as it was drawn.
 
     That is: with nothing in common between rounds, and of the standard deviation that is
-    accounted for.
+    accounted for. It is linear, so that what users add can be told from what it becomes.
     """
     return list(noise)
 
