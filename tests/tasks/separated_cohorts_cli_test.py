@@ -49,7 +49,8 @@ _DISTRIBUTED = ('--algo=dp_fed_avg', '--mechanism=distributed')
 @pytest.mark.parametrize(
   ('task', 'flags'),
   [
-    ('stackoverflow', (_FTRL, '--ftrl_noise=blt')),
+    pytest.param('stackoverflow', (_FTRL, '--ftrl_noise=blt'), marks=pytest.mark.slow),
+    ('imdb', (_FTRL, '--ftrl_noise=blt')),
     ('imdb', (_FTRL, '--ftrl_noise=banded')),
     pytest.param('imdb', (_FTRL, '--ftrl_noise=tree'), marks=pytest.mark.slow),
     pytest.param('stackoverflow', _DISTRIBUTED, marks=pytest.mark.slow),
