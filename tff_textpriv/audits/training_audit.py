@@ -16,6 +16,7 @@ from tff_textpriv.audits import (
 from tff_textpriv.audits import canaries as canaries_lib
 from tff_textpriv.iterative_processes import algorithm, contract, stacked_batches
 from tff_textpriv.privacy import ledger as ledger_lib
+from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import program as program_lib
 from tff_textpriv.training import selection
@@ -38,7 +39,7 @@ class TrainingAudit:
   canary's direction of the round, in units of what one canary adds to it: k for one that
   took part in k rounds and 0 for one that took part in none, but for the noise. Where
   canaries come in turn, only their turns are looked at: nothing rests on not knowing them.
-  Noise that is correlated over rounds is made independent first (see `_AuditedPhase.scores`).
+  Noise that is correlated over rounds is made independent first (see `matched`).
 
   Under Poisson sampling, where the guarantee is about adding or removing a user, the coin
   decides whether the canary is there. With cohorts of a fixed size it is about replacing
@@ -127,6 +128,31 @@ class TrainingAudit:
     ]
 
 
+def matched(
+  seen: Sequence[np.ndarray], turns: Sequence[np.ndarray], mechanism: Mechanism
+) -> np.ndarray:
+  """Returns canaries' scores.
+
+  With what is seen of a canary s and where to look for it e, both float [rounds], let R
+  make the noise of rounds independent. The best that can be made of R s = R (coin e + noise)
+  is its product with R e. It is scaled to be as many rounds as e has, if the canary is there:
+
+    sum(e) <R e, R s> / |R e|^2
+
+  Args:
+    seen: Of each round, canaries' components of what is released, float [members].
+    turns: Of each round, where to look for canaries: 1 or 0, float [members].
+    mechanism: Whose noise it is.
+
+  Returns:
+    Float [members]; zero for whom no round is looked at.
+  """
+  own, others = (np.array(mechanism.independent(each)) for each in (turns, seen))
+  squares = np.sum(own**2, axis=0)
+  products = np.sum(turns, axis=0) * np.sum(own * others, axis=0)
+  return np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
+
+
 class _AuditedPhase:
   """A program's process, with canaries as clients, and what it says of them."""
 
@@ -205,21 +231,10 @@ class _AuditedPhase:
 
   @property
   def scores(self) -> np.ndarray:
-    """The scores of the phase's canaries so far, float [members].
-
-    With T rounds, s what is seen and e where to look, float [T], let R make the noise of
-    rounds independent. The best that can be made of R s = R (coin e + noise) is its product
-    with R e. It is scaled to be as many rounds as e has, if the canary is there:
-
-      sum(e) <R e, R s> / |R e|^2
-    """
+    """The scores of the phase's canaries so far, float [members]."""
     if not self._seen:
       return np.zeros(len(self._index))
-    independent = self._program.mechanism.independent
-    seen, turns = (np.array(independent(each)) for each in (self._seen, self._turns))
-    squares = np.sum(turns**2, axis=0)
-    products = np.sum(self._turns, axis=0) * np.sum(seen * turns, axis=0)
-    return np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
+    return matched(self._seen, self._turns, self._program.mechanism)
 
   def _direction_of(self, round_number: int) -> int:
     """Returns the round whose directions canaries take in a round."""
