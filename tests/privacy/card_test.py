@@ -41,6 +41,19 @@ def test_a_private_run_has_its_figure_and_both_accountants():
   assert 'accounted sizes are those of the run itself' in page
 
 
+def test_the_card_says_what_its_figure_rests_on():
+  card, page, _ = card_and_page(PLAN)
+  (source,) = card['sources']  # Each once, however many rounds there are.
+  assert 'Poisson-sampled' in source and f'- {source}' in page
+  everybody = dataclasses.replace(PLAN, cohort=PLAN.population)
+  fixed = dataclasses.replace(PLAN, sampling='fixed', accountant='rdp')
+  sources = [card_and_page(plan)[0]['sources'][0] for plan in (everybody, fixed)]
+  assert sources[0].startswith('Gaussian mechanism, which composes exactly')
+  assert 'without replacement' in sources[1]
+  without, page, _ = card_and_page(_NO_MECHANISM)
+  assert without['sources'] == [] and 'rests on' not in page
+
+
 def test_the_figure_is_rounded_up():
   card, page, ledger = card_and_page(PLAN)
   shown = float(card['headline'].split('(')[1].split(',')[0])

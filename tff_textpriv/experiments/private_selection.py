@@ -300,6 +300,11 @@ def _card(
       'rdp': {'epsilon': epsilon, 'note': 'headline, of the choice'},
       'pld': {'epsilon': None, 'note': 'not available: PLD cannot account a choice'},
     },
+    'sources': [
+      *of_run.get('sources', ()),
+      'Choice of the best of a random number of runs: Papernot and Steinke, '
+      'Hyperparameter Tuning with Renyi Differential Privacy (2021)',
+    ],
     'curve': [],
     'ledger': [
       *of_run['ledger'],

@@ -95,6 +95,7 @@ def privacy_card(
     'accounting': {
       name: _accounting(ledger, name, bool(reasons)) for name in promised.accountants
     },
+    'sources': [] if reasons else _sources(ledger),
     'curve': _curve(ledger, bool(reasons)),
     'promise': _promise(ledger, promised),
     'threat_model': _threat_model(ledger, promised),
@@ -131,6 +132,12 @@ def _accounting(ledger: Ledger, accountant: str, unclaimed: bool) -> dict[str, A
     return {'epsilon': None, 'note': note}
   note = 'headline' if accountant == ledger.accountant else 'for comparison'
   return {'epsilon': ledger.epsilon(accountant), 'note': note}
+
+
+def _sources(ledger: Ledger) -> list[str]:
+  """Returns who proved what the accounting rests on, each once."""
+  sources = [entry.cost.source for entry in ledger.entries if entry.cost is not None]
+  return list(dict.fromkeys(filter(None, sources)))
 
 
 def _curve(ledger: Ledger, unclaimed: bool) -> list[dict[str, float]]:

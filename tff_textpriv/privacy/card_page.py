@@ -32,6 +32,8 @@ def render(card: Mapping[str, Any]) -> str:
       ],
     ),
   ]
+  if card['sources']:
+    blocks.append(f'What this rests on:\n\n{_bullets(card["sources"])}')
   blocks += ['## Ledger', _ledger_table(card['ledger'])]
   if card['leaves_device']:
     blocks += ['## What leaves the device', _sent_table(card['leaves_device'])]

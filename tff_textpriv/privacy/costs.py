@@ -48,6 +48,11 @@ class Cost(abc.ABC):
     """What it adds to the epsilon of an accountant, who does not know of it."""
     return 0.0
 
+  @property
+  def source(self) -> str:
+    """Who proved how it is counted; empty where the mechanism's own part of the card says."""
+    return ''
+
   def event(self) -> dp_accounting.DpEvent | None:
     """Returns the event that an accountant composes, or `None`."""
     return None
@@ -177,6 +182,27 @@ class SampledGaussian(GaussianCost):
     return ADD_OR_REMOVE_ONE if self.sampling == 'poisson' else REPLACE_ONE
 
   @property
+  def source(self) -> str:
+    """See the base class."""
+    if self.cohort == self.population:
+      return (
+        'Gaussian mechanism, which composes exactly: Dong, Roth and Su, Gaussian '
+        'Differential Privacy (2019)'
+      )
+    if self.sampling == 'fixed':
+      return (
+        'Gaussian mechanism on samples without replacement: Wang, Balle and '
+        'Kasiviswanathan, Subsampled Renyi Differential Privacy and Analytical Moments '
+        'Accountant (2019)'
+      )
+    return (
+      'Poisson-sampled Gaussian mechanism. PLD: Koskela, Jälkö and Honkela, Computing Tight '
+      'Differential Privacy Guarantees Using FFT (2020), on the grid of Doroshenko et al., '
+      'Connect the Dots (2022). RDP: Mironov, Talwar and Zhang, Renyi Differential Privacy '
+      'of the Sampled Gaussian Mechanism (2019)'
+    )
+
+  @property
   def rho(self) -> float:
     """The rho of a round under zCDP, to which sampling adds nothing."""
     sensitivity = 1 if self.sampling == 'poisson' else 2
@@ -222,6 +248,14 @@ class Bits(Cost):
     randomized_response.BitResponse(self.bit_epsilon)  # Refuses what is no epsilon.
     if not isinstance(self.num_bits, int) or self.num_bits < 0:
       raise PrivacyError(f'{self.num_bits} is not a number of bits')
+
+  @property
+  def source(self) -> str:
+    """See the base class."""
+    return (
+      'Randomized responses together, which compose exactly: Kairouz, Oh and Viswanath, The '
+      'Composition Theorem for Differential Privacy (2015)'
+    )
 
   def pure_epsilon(self, count: int) -> float:
     """Returns the epsilon at delta 0 of a user who takes part in so many rounds."""
