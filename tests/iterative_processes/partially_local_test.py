@@ -26,7 +26,12 @@ from tff_textpriv.iterative_processes import (
   registry,
   stacked_batches,
 )
-from tff_textpriv.models import classifiers, sequence_classifiers
+from tff_textpriv.models import (
+  classifiers,
+  encoders,
+  sequence_classifiers,
+  sequence_presets,
+)
 
 _WIDTH, _UNITS, _CLASSES = 4, 3, 2
 _SGD = {'client_optimizer': 'sgd', 'client_learning_rate': 0.5}
@@ -173,6 +178,71 @@ def test_the_optimizer_of_the_local_part_goes_on_where_it_was(
   _, optimizer = tf.nest.pack_sequence_as(structure, leaves)
   assert int(optimizer['step']) == 6
   assert optimizer['learning_rate'] == np.float32(settings.client_learning_rate)
+
+
+def _adam(model, weights, batches, which):
+  """Takes Adam's steps on some of the weights, from its beginning; returns all."""
+  weights = [tf.constant(weight) for weight in weights]
+  optimizer = tff.learning.optimizers.build_adam(0.005)
+  state = optimizer.initialize([tf.TensorSpec(weights[i].shape) for i in which])
+  for inputs, labels in batches:
+    with tf.GradientTape() as tape:
+      tape.watch(weights)
+      output = model.predict_on_batch((tuple(weights), ()), inputs, training=True)
+      loss = model.loss(output, labels)
+    gradients = map(tf.convert_to_tensor, tape.gradient(loss, weights))
+    chosen = [gradient for i, gradient in enumerate(gradients) if i in which]
+    state, stepped = optimizer.next(state, [weights[i] for i in which], chosen)
+    for i, weight in zip(which, stepped, strict=True):
+      weights[i] = weight
+  return [weight.numpy() for weight in weights]
+
+
+def test_a_fresh_optimizer_begins_in_each_round_and_again_after_adaptation(
+  tff_runtime, model, tmp_path
+):
+  runs = {
+    fresh: _Run(
+      fede_vocab,
+      fede_vocab.FedeVocabSettings(fresh_optimizer=fresh),
+      model,
+      tmp_path / str(fresh),
+    )
+    for fresh in (True, False)
+  }
+  weights = [_tables()['ann'], *model.initial_weights[0][1:]]
+  for _ in range(2):
+    for run in runs.values():
+      run.round(users=['ann'])
+    weights = _adam(model, weights, _batches('ann'), [0])
+    weights = _adam(model, weights, _batches('ann'), range(len(weights)))
+  found = {
+    fresh: [run.kept('ann')[0], *run.shared] for fresh, run in runs.items()
+  }
+  for ours, expected in zip(found[True], weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+  assert np.abs(found[False][0] - weights[0]).max() > 1e-3
+
+
+def test_of_an_encoder_all_that_makes_its_embedding_may_stay():
+  size = sequence_presets.EncoderSize(_WIDTH, 1, 2, 6, max_positions=7)
+  classifier = encoders.Encoder(9, 0, _CLASSES, _WIDTH, 0.0, size)
+  functional = classification_model.from_classifier(
+    classifier, classifier.initial_weights(0)
+  )
+  block = fede_vocab.FedeVocabSettings(local_layers='embedding_block')
+  for settings, model_, num_local in (
+    (fede_vocab.FedeVocabSettings(), functional, 1),
+    (block, functional, 4),
+    (block, small_models.linear(0.0), 1),
+  ):
+    assert fede_vocab.client(model_, settings).num_local == num_local
+  process = fede_vocab.build_fede_vocab(functional, block, NO_MECHANISM)
+  sent = process.get_model_weights.type_signature.result.trainable
+  shapes = [weight.shape for weight in functional.initial_weights[0][4:]]
+  assert [tuple(each.shape) for each in sent] == shapes
+  # Positions have the shape of nothing that is sent.
+  assert (7, _WIDTH) not in shapes
 
 
 def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):

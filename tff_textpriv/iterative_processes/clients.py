@@ -169,3 +169,32 @@ def training(
   """
   optimizer = optimizer or optimizers.client_optimizer(settings)
   return Client(local_training.LocalTrainer(model, optimizer, num_local=0))
+
+
+def personal(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.PersonalSettings,
+  num_local: int,
+  *,
+  local_step: float = 1.0,
+  adapts: bool = False,
+  own_share: float = 0.0,
+) -> Client:
+  """Describes a client that keeps the model's first weights for itself.
+
+  Args:
+    model: What is trained.
+    settings: Those of methods whose users have a part of the model.
+    num_local: How many of the first weights stay on the device.
+    local_step: The step size of these, in units of the client's.
+    adapts: Whether a round begins with an epoch for these alone.
+    own_share: How much of the other weights is the device's own; see `Client`.
+  """
+  trainer = local_training.LocalTrainer(
+    model,
+    optimizers.client_optimizer(settings),
+    num_local=num_local,
+    local_step=local_step,
+    fresh_optimizer=settings.fresh_optimizer,
+  )
+  return Client(trainer, adapts=adapts, own_share=own_share)

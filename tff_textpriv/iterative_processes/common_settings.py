@@ -196,6 +196,12 @@ class PersonalSettings(
     choices=CLIENT_OPTIMIZERS,
   )
   client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+  fresh_optimizer: bool = setting(
+    False,
+    'Start the optimizer of a user’s own part anew in each round, and once more after '
+    'adaptation, as the private vocabulary paper’s code does; by default it goes on where '
+    'it was.',
+  )
   user_words: int | None = setting(
     None,
     'Size of a user’s own vocabulary: the most frequent words of its text; all if not '

@@ -61,17 +61,12 @@ def build_lg_fedavg(
 
 def client(model: algorithm.Model, settings: LgFedAvgSettings) -> algorithm.Client:
   """Describes a client: the table and perhaps the layers above it are its own."""
-  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+  from tff_textpriv.iterative_processes import clients
 
   num_local = 1
   if settings.local_layers == 'representation':
     num_local = len(model.initial_weights[0]) - _NUM_OUTPUT_WEIGHTS
-  return clients.Client(
-    local_training.LocalTrainer(
-      model, optimizers.client_optimizer(settings), num_local=num_local
-    ),
-    own_share=settings.interpolation,
-  )
+  return clients.personal(model, settings, num_local, own_share=settings.interpolation)
 
 
 ALGORITHM = algorithm.Algorithm(

@@ -66,6 +66,7 @@ class LocalTrainer:
     *,
     trains_local: bool = True,
     local_step: float = 1.0,
+    fresh_optimizer: bool = False,
   ):
     """Prepares training.
 
@@ -77,11 +78,14 @@ class LocalTrainer:
       trains_local: Whether the second step trains the local part too, or only the
         shared one.
       local_step: The step size of the local part, in units of the optimizer's.
+      fresh_optimizer: Whether the local part's optimizer starts anew in each round, and
+        once more after adaptation, instead of going on where it was.
     """
     self._model = model
     self._optimizer = optimizer
     self._trains_local = trains_local
     self._local_step = local_step
+    self._fresh_optimizer = fresh_optimizer
     specs = [tf.TensorSpec(w.shape, tf.float32) for w in model.initial_weights[0]]
     if num_local:
       specs[0] = tf.TensorSpec([None, *specs[0].shape[1:]], tf.float32)
@@ -136,10 +140,15 @@ class LocalTrainer:
       and the metrics and the number of examples are zero.
     """
     local, shared = parts
-    state = self._with_step_size(optimizer, self._local_step * scale)
-    local, state = self._adapt(local, state, shared, adaptation)
+    first = self._with_step_size(optimizer, self._local_step * scale)
+    local, state = self._adapt(local, first, shared, adaptation)
     local, shared, state, metrics, num_examples = self._train(
-      local, shared, state, batches, scale, correction
+      local,
+      shared,
+      first if self._fresh_optimizer else state,
+      batches,
+      scale,
+      correction,
     )
     moved = tf.nest.map_structure(tf.subtract, (local, shared), tuple(parts))
     numbers = [leaf for leaf in tf.nest.flatten(state) if leaf.dtype.is_floating]
@@ -150,7 +159,7 @@ class LocalTrainer:
     trained = Trained(
       Parts(local, shared),
       # The step size of this round is not the next one's.
-      self._with_step_size(state, 1.0),
+      optimizer if self._fresh_optimizer else self._with_step_size(state, 1.0),
       metrics,
       num_examples,
     )

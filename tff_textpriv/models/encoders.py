@@ -45,6 +45,11 @@ class Encoder(sequence_classifiers.SequenceClassifier):
   size: EncoderSize
   checkpoint: str | None = None
 
+  @property
+  def num_embedding_weights(self) -> int:
+    """The table, the positions, and the normalisation of their sum."""
+    return 4
+
   def initial_shared_weights(self, seed: int) -> list[np.ndarray]:
     """Reads or draws all weights but the table; the output layer is always drawn."""
     rng = np.random.default_rng([seed, 2])
