@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_textpriv import files, randomness
+from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import (
   algorithm,
@@ -25,6 +26,7 @@ from tff_textpriv.text import tokens
 from tff_textpriv.training import (
   classifier_workbench,
   experiment,
+  reading,
   token_settings,
   user_evaluation,
   vocabularies,
@@ -34,7 +36,7 @@ from tff_textpriv.training import (
 _VOCABULARY = 'vocabulary.txt'
 # Users on whom a run is watched while it trains, where each has a model of its own.
 _VALIDATION_USERS = 10
-_CACHED_LOOKUPS = 256
+_CACHED = 256
 # What model.json says of the embedding that the server does not have.
 _STAYS_LOCAL = {
   algorithm.Keeps.NOTHING: '',
@@ -87,7 +89,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       vocabulary = self._vocabulary = vocabularies.common_vocabulary(
         task, self._start.public, train.text_of, encoded['train'], self._index
       )
-      self._common_lookup = vocabulary.lookup(self._index)
+      self._common_reading = self._start.reader(vocabulary, task.max_words)
       if chosen.own.model is None:
         self.model = self._whole = make_model(vocabulary.num_rows)
         weights = [
@@ -95,6 +97,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
           *self._whole.initial_shared_weights(seed),
         ]
       else:
+        _check_own_model(task)
         self.model = self._whole = own_models.classifier(
           chosen.own.model, vocabulary.num_rows, 0, len(data.classes)
         )
@@ -116,7 +119,8 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       )
       for name, group in groups.items()
     }
-    self._lookup = functools.lru_cache(_CACHED_LOOKUPS)(self._make_lookup)
+    self._reading = functools.lru_cache(_CACHED)(self._make_reading)
+    self._own_examples = functools.lru_cache(_CACHED)(self._make_own_examples)
     self._prepare_clients(classification_model.from_classifier(self.model, weights))
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
     self._evaluator = user_evaluation.UserEvaluator(self.model, self._client)
@@ -124,8 +128,9 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
   def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
     """Returns a client's features and labels, in rows of the common table."""
     rows = self._partitions[group][client]
-    batch = labelled_batching.whole(self._examples, group, rows)
-    return user_evaluation.with_vocabulary([batch], self._common_lookup)[0]
+    features, labels = labelled_batching.whole(self._examples, group, rows)
+    features['ids'] = self._common_reading.lookup[features['ids']]
+    return features, labels
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates the received models on the `validation` or the `test` examples.
@@ -135,9 +140,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     """
     examples = self._examples[group]
     if self._chosen.algorithm.has_whole_model:
-      everything = user_evaluation.subset(
-        examples, np.arange(len(examples)), self._common_lookup
-      )
+      everything = self._common_reading.examples(examples, np.arange(len(examples)))
       parts = local_training.Parts((), tuple(map(tf.constant, weights)))
       return self._evaluator.evaluate(parts, everything)
     rng = randomness.generator(self._chosen.run.seed, 'validation rows')
@@ -146,7 +149,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     figures = []
     for user in self._some_users(_VALIDATION_USERS):
       parts, _ = self._user_trainer.assemble(user, weights)
-      own = user_evaluation.subset(examples, rows, self._lookup(user))
+      own = self._reading(user).examples(examples, rows)
       figures.append(self._evaluator.evaluate(parts, own))
     return {name: float(np.mean([f[name] for f in figures])) for name in figures[0]}
 
@@ -161,13 +164,16 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     Returns:
       `global_accuracy` and `local_accuracy` of users' models, after a round's training
       of each; the same with `received_` before, without that training; and, where the
-      server has a whole model, that model's figures on all test examples.
+      server has a whole model, that model's figures on all test examples. `oov_share` is
+      the share of the words of a test that are not in a vocabulary, `unknown_row_share`
+      of those that are read as the unknown word; of users, the mean.
     """
     figures = {}
     if self._chosen.algorithm.has_whole_model:
       figures = self.evaluate(weights, 'test')
     if self._chosen.algorithm.gathers_data:
-      return figures
+      every = np.arange(len(self._examples['test']))
+      return figures | self._unknown_words([(self._common_reading, [every])])
     users = self._some_users(self._chosen.task_settings.max_eval_users)
     train_labels = self._examples['train'].labels
     tests = user_evaluation.make_tests(
@@ -194,7 +200,22 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     figures |= {f'received_{name}': value for name, value in before.items()}
     if trained:
       figures |= user_evaluation.summary(trained)
-    return {**figures, 'num_users': len(users)}
+    return figures | {
+      **self._unknown_words([(self._reading(user), tests[user]) for user in users]),
+      'num_users': len(users),
+    }
+
+  def _unknown_words(
+    self, tests: Sequence[tuple[reading.Reading, Sequence[np.ndarray]]]
+  ) -> dict[str, float]:
+    """Returns how many words of tests are unknown, given who reads which examples."""
+    test = self._examples['test']
+    shares = []
+    for reader, parts in tests:
+      texts = test.text_of[np.unique(np.concatenate(parts))]
+      shares.append(reader.shares([test.ids.row(text) for text in texts]))
+    outside, unknown = np.mean(shares, axis=0)
+    return {'oov_share': float(outside), 'unknown_row_share': float(unknown)}
 
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model | None:
     """Makes the Keras model of the weights that the server has.
@@ -229,23 +250,54 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
 
   def _epochs(
     self, purpose: str, user: str, round_number: int, number: int
-  ) -> user_evaluation.Batches:
-    """Makes batches of a user's examples, in the rows of its table."""
+  ) -> list[labelled_batching.Batch]:
+    """Makes batches of a user's examples, some of their words dropped."""
     batches = super()._epochs(purpose, user, round_number, number)
-    return user_evaluation.with_vocabulary(batches, self._lookup(user))
+    share = self._chosen.task_settings.share_of_dropped_words
+    if not share:
+      return batches
+    return reading.with_dropped_words(
+      batches,
+      share,
+      self._reading(user),
+      self._own_examples(user).pad_id,
+      # Batches are the same as without.
+      randomness.generator(
+        self._chosen.run.seed, 'word dropout', purpose, round_number, user
+      ),
+    )
+
+  def _training(
+    self, user: str
+  ) -> tuple[labelled_batching.EncodedExamples, np.ndarray]:
+    """Returns a user's examples as its model reads them; see the base class."""
+    own = self._own_examples(user)
+    return own, np.arange(len(own))
+
+  def _make_own_examples(self, user: str) -> labelled_batching.EncodedExamples:
+    rows = self._partitions['train'][user]
+    return self._reading(user).examples(self._examples['train'], rows)
 
   def _test_examples(
     self, user: str, rows: np.ndarray
   ) -> labelled_batching.EncodedExamples:
-    return user_evaluation.subset(self._examples['test'], rows, self._lookup(user))
+    return self._reading(user).examples(self._examples['test'], rows)
 
-  def _make_lookup(self, user: str) -> np.ndarray:
-    """Returns the rows of a user's table by the numbers of tokens."""
+  def _make_reading(self, user: str) -> reading.Reading:
+    """Returns what reads texts with a user's vocabulary."""
     if not self._has_own:
-      return self._common_lookup
+      return self._common_reading
     assert self.devices is not None  # Since users have tables of their own.
     content = self.devices.kept(user, _VOCABULARY)
-    return tokens.Vocabulary.from_bytes(content).lookup(self._index)
+    return self._start.reader(
+      tokens.Vocabulary.from_bytes(content),
+      self._chosen.task_settings.max_words,
+      self._different_for(user),
+    )
+
+  def _different_for(self, user: str) -> str | None:
+    """Names a user whose start vectors are to be different."""
+    return user if self._chosen.algorithm_settings.different_init else None
 
   def _set_up(self, user: str) -> dict[str, bytes]:
     """Makes what a user's device keeps from the start."""
@@ -260,9 +312,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       settings.user_words,
       self._start.public[: settings.public_words],
     )
-    table = self._start.table(
-      self._whole, vocabulary, user if settings.different_init else None
-    )
+    table = self._start.table(self._whole, vocabulary, self._different_for(user))
     first = [table, *self._first_local[1:]]
     return {
       _VOCABULARY: vocabulary.to_bytes(),
@@ -275,3 +325,13 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     rng = randomness.generator(self._chosen.run.seed, 'evaluated users')
     chosen = rng.permutation(len(users))[:number]
     return [users[place] for place in np.sort(chosen)]
+
+
+def _check_own_model(task: token_settings.TokenSettings) -> None:
+  """Refuses what only a model of this package can read for an unknown word."""
+  if task.out_of_vocabulary not in (token_settings.RANDOM, token_settings.TRAINED):
+    raise settings_lib.SettingsError(
+      'out_of_vocabulary',
+      task.out_of_vocabulary,
+      'does not go with a model of your own; random and trained do',
+    )
