@@ -152,6 +152,34 @@ def test_the_table_has_a_step_size_of_its_own(tff_runtime, model, tmp_path):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize('adapts', [True, False])
+def test_an_anchored_table_goes_back_a_share_of_the_way_to_where_it_started(
+  tff_runtime, model, tmp_path, adapts
+):
+  """After each step by the gradient comes one of 0.25 * 0.5 of the way back."""
+  settings = fede_vocab.FedeVocabSettings(
+    anchor_strength=0.25, adaptive_updating=adapts, **_SGD
+  )
+  run = _Run(fede_vocab, settings, model, tmp_path)
+  start = _tables()['ann']
+  weights = [start, *model.initial_weights[0][1:]]
+
+  def train(weights, which):
+    for batch in _batches('ann'):
+      weights = _sgd(model, weights, [batch], which)
+      weights[0] = weights[0] - 0.25 * 0.5 * (weights[0] - start)
+    return weights
+
+  for _ in range(2):  # Where it started is where it was before the first round.
+    run.round(users=['ann'])
+    if adapts:
+      weights = train(weights, [0])
+    weights = train(weights, range(len(weights)))
+  for ours, expected in zip([run.kept('ann')[0], *run.shared], weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+  np.testing.assert_array_equal(run.kept('ann')[-1], start)
+
+
 def test_a_user_that_was_away_comes_back_with_its_own_table(
   tff_runtime, model, tmp_path
 ):
@@ -455,10 +483,7 @@ def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
 
 
 def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
-  whole = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
-  split = sequence_classifiers.SplitTableClassifier.of(whole, 2)
-  weights = split.initial_weights(0)
-  model = classification_model.from_classifier(split, weights)
+  model, weights = _whole_and_split()
   algorithm = registry.ALGORITHMS['fed_recon']
   process = algorithm.build(model, algorithm.settings(**_SGD), NO_MECHANISM)
   state = process.initialize()
@@ -477,6 +502,72 @@ def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
   ours = _local_round(device, weights[:1], weights[1:], _batches('bob'))
   for a, b in zip((*ours.local, *ours.shared), expected, strict=True):
     np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def _whole_and_split():
+  """A model whose first two rows are private, and its weights."""
+  whole = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
+  split = sequence_classifiers.SplitTableClassifier.of(whole, 2)
+  weights = split.initial_weights(0)
+  return classification_model.from_classifier(split, weights), weights
+
+
+def test_of_data_that_are_split_what_reconstructs_does_not_train(tff_runtime):
+  """Batches 1, 3 and 5 reconstruct, 2 and 4 train, twice."""
+  model, weights = _whole_and_split()
+  algorithm = registry.ALGORITHMS['fed_recon']
+  settings = algorithm.settings(
+    reconstruction_data='half', client_epochs_per_round=2, **_SGD
+  )
+  batches = _batches('bob', number=5)
+  process = algorithm.build(model, settings, NO_MECHANISM)
+  output = stacked_batches.NextRound(process)(process.initialize(), [batches])
+  expected = _sgd(model, weights, batches[::2], which=[0])
+  expected = _sgd(model, expected, batches[1::2] * 2, which=range(1, len(weights)))
+  trained = process.get_model_weights(output.state).trainable
+  for ours, theirs in zip(trained, expected[1:], strict=True):
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+  # The evaluation of users, and attacks, train in the same way.
+  device = algorithm.client(model, settings)
+  assert device.reconstructs
+  _, ours = device.answer(weights, batches)
+  for a, b in zip(ours, expected, strict=True):
+    np.testing.assert_allclose(a, b, atol=1e-5)
+  # Passes over the data are made in the round, and not by who hands them out.
+  assert settings.local_epochs == 1
+
+
+@pytest.mark.parametrize('algorithm', ['fede_vocab', 'fed_avg'])
+def test_the_step_size_falls_within_each_round(tff_runtime, model, tmp_path, algorithm):
+  """Over four batches: the whole, three quarters, a half, a quarter."""
+  batches = _batches('ann', number=4)
+  rates = [0.5, 0.375, 0.25, 0.125]
+  if algorithm == 'fede_vocab':
+    settings = fede_vocab.FedeVocabSettings(client_decay_within_round=True, **_SGD)
+    run = _Run(fede_vocab, settings, model, tmp_path)
+    weights = [_tables()['ann'], *model.initial_weights[0][1:]]
+    for _ in range(2):  # The next round begins with the whole again.
+      run.round(users=['ann'], batches=lambda _: batches)
+      for which in ([0], range(len(weights))):
+        for rate, batch in zip(rates, batches, strict=True):
+          weights = _sgd(model, weights, [batch], which, rate)
+    found = [run.kept('ann')[0], *run.shared]
+  else:
+    whole = _full_model()
+    settings = fed_avg.FedAvgSettings(
+      client_decay_within_round=True,
+      server_optimizer='sgd',
+      server_learning_rate=1.0,
+      **_SGD,
+    )
+    process = fed_avg.build_fed_avg(whole, settings, NO_MECHANISM)
+    output = stacked_batches.NextRound(process)(process.initialize(), [batches])
+    found = process.get_model_weights(output.state).trainable
+    weights = list(whole.initial_weights[0])
+    for rate, batch in zip(rates, batches, strict=True):
+      weights = _sgd(whole, weights, [batch], range(len(weights)), rate)
+  for ours, expected in zip(found, weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
 def _local_round(device, local, shared, batches):

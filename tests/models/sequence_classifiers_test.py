@@ -270,6 +270,42 @@ def test_a_checkpoint_is_read_the_same_from_safetensors_and_h5(tmp_path, kind):
   )
 
 
+@pytest.mark.parametrize(
+  ('kind', 'name'), [('bert', 'bert.pooler.dense'), ('distilbert', 'pre_classifier')]
+)
+def test_the_pooler_of_a_checkpoint_is_kept_and_all_else_is_as_without(
+  tmp_path, kind, name
+):
+  tensors = _checkpoint_tensors(kind, np.random.default_rng(0))
+  pooler = {f'{name}.weight': np.arange(64.0).reshape(8, 8), f'{name}.bias': np.ones(8)}
+  weights = []
+  for title, more in (('without', {}), ('with', pooler)):
+    folder = tmp_path / title
+    folder.mkdir()
+    _write_config(folder, kind)
+    _write_safetensors(folder / 'model.safetensors', tensors | more)
+    size = encoder_checkpoints.read_size(folder)
+    model = encoders.Encoder(7, 0, 2, 8, 0.1, size, str(folder))
+    weights.append(model.initial_shared_weights(3))
+  drawn, kept = weights
+  np.testing.assert_array_equal(kept[-4], pooler[f'{name}.weight'].T)
+  np.testing.assert_array_equal(kept[-3], np.ones(8))
+  assert np.abs(drawn[-4]).max() < 1
+  for place in (*range(len(kept) - 4), -2, -1):
+    np.testing.assert_array_equal(drawn[place], kept[place])
+
+
+def test_a_pooler_of_another_width_is_refused(tmp_path):
+  _write_config(tmp_path, 'bert')
+  tensors = _checkpoint_tensors('bert', np.random.default_rng(0))
+  tensors |= {'pooler.dense.weight': np.ones((8, 9)), 'pooler.dense.bias': np.ones(8)}
+  _write_safetensors(tmp_path / 'model.safetensors', tensors)
+  size = encoder_checkpoints.read_size(tmp_path)
+  model = encoders.Encoder(7, 0, 2, 8, 0.1, size, str(tmp_path))
+  with pytest.raises(pretrained.PretrainedError, match=r'pooler.dense has the shape'):
+    model.initial_shared_weights(0)
+
+
 def test_a_real_checkpoint_tells_likely_sentences_apart(real_data):
   """MiniLM embeds sentences by the mean of its outputs: paraphrases are close."""
   from tff_textpriv.text import wordpieces

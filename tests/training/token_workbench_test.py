@@ -92,3 +92,37 @@ def test_a_user_falls_back_on_the_vectors_that_it_started_with(files):
     np.testing.assert_array_equal(read.vectors[0], own)
     signs.add(float(own[0]))
   assert signs == {1.0, -1.0}
+
+
+@pytest.mark.parametrize('algo', ['fed_avg', 'fede_vocab'])
+def test_the_last_training_may_be_that_of_the_output_layer(make_run, algo):
+  made = make_run(
+    agnews.TASK, *_SMALL, f'--algo={algo}', '--last_training=output_layer'
+  )
+  bench = made.bench
+  user = bench.clients('train')[0]
+  parts = bench._receive(user, made.weights)
+  trained = bench._train(user, made.weights, 1.0)
+  *before, kernel, bias = [*parts.local, *parts.shared]
+  *after, new_kernel, new_bias = [*trained.local, *trained.shared]
+  for ours, theirs in zip(before, after, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  assert np.abs(new_kernel - kernel).max() > 1e-4
+  assert np.abs(new_bias - bias).max() > 1e-4
+
+
+def test_a_received_model_has_reconstructed_rows_and_the_server_s_rest(make_run):
+  given = ('--algo=fed_recon', '--reconstruction_data=half', '--client_batch_size=4')
+  made = make_run(agnews.TASK, *_SMALL, *given)
+  bench = made.bench
+  user = bench.clients('train')[0]
+  start = bench.functional.initial_weights[0][0]
+  received, trained = (
+    bench._receive(user, made.weights),
+    bench._train(user, made.weights, 1.0),
+  )
+  assert np.abs(received.local[0] - start).max() > 1e-4
+  np.testing.assert_array_equal(received.local[0], trained.local[0])
+  for ours, server in zip(received.shared, made.weights, strict=True):
+    np.testing.assert_array_equal(ours, server)
+  assert np.abs(trained.shared[-1] - made.weights[-1]).max() > 1e-4

@@ -22,6 +22,12 @@ class FedeVocabSettings(common_settings.PersonalSettings):
     'steps than the rest’s the table learns less of a few texts by heart.',
     above=0,
   )
+  anchor_strength: float = setting(
+    0.0,
+    'Pull of a user’s own table towards where it started, the public vectors if there are '
+    'any: in each step, it goes back this share of the way, times the step size.',
+    low=0,
+  )
   local_layers: str = setting(
     'embedding',
     'What stays on the device: the embedding only; or, of an encoder, its positions and '
@@ -74,6 +80,7 @@ def client(model: algorithm.Model, settings: FedeVocabSettings) -> algorithm.Cli
     settings,
     num_local,
     local_step=(settings.table_learning_rate or step) / step,
+    anchor_strength=settings.anchor_strength,
     adapts=settings.adaptive_updating,
   )
 

@@ -6,8 +6,6 @@ from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
 
-# The output layer of every model: a kernel and a bias.
-_NUM_OUTPUT_WEIGHTS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,7 @@ def client(model: algorithm.Model, settings: LgFedAvgSettings) -> algorithm.Clie
 
   num_local = 1
   if settings.local_layers == 'representation':
-    num_local = len(model.initial_weights[0]) - _NUM_OUTPUT_WEIGHTS
+    num_local = len(model.initial_weights[0]) - clients.NUM_OUTPUT_WEIGHTS
   return clients.personal(model, settings, num_local, own_share=settings.interpolation)
 
 

@@ -14,6 +14,9 @@ TRAINED = 'trained'
 PRETRAINED = 'pretrained'
 FALLBACK = 'fallback'
 _WORD_DROPOUT = 0.1
+# What --last_training may be.
+ALL = 'all'
+OUTPUT_LAYER = 'output_layer'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,12 @@ class TokenSettings(classification_settings.ClassificationSettings):
     'Test examples of each user, at most: of the common test, and of a test with its own '
     'class shares.',
     low=1,
+  )
+  last_training: str = setting(
+    ALL,
+    'What a user trains in the round before its own model is tested: what it trains in '
+    'other rounds (all), or the output layer only, so that it forgets less (output_layer).',
+    choices=(ALL, OUTPUT_LAYER),
   )
 
   def __post_init__(self) -> None:

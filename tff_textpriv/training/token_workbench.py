@@ -15,28 +15,26 @@ from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import (
   algorithm,
   classification_model,
-  common_settings,
+  clients,
   local_training,
   own_models,
 )
 from tff_textpriv.models import classifiers, encoders, sequence_classifiers
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.runtime import device_store
 from tff_textpriv.text import tokens
 from tff_textpriv.training import (
-  classifier_workbench,
   experiment,
   reading,
   token_settings,
   user_evaluation,
+  user_reading,
+  user_training,
   vocabularies,
   workbench,
 )
 
-_VOCABULARY = 'vocabulary.txt'
 # Users on whom a run is watched while it trains, where each has a model of its own.
 _VALIDATION_USERS = 10
-_CACHED = 256
 # What model.json says of the embedding that the server does not have.
 _STAYS_LOCAL = {
   algorithm.Keeps.NOTHING: '',
@@ -46,7 +44,7 @@ _STAYS_LOCAL = {
 }
 
 
-class TokenWorkbench(classifier_workbench.LabelledWorkbench):
+class TokenWorkbench(user_reading.UserReading):
   """The clients, the model and the evaluation of a run.
 
   Where users have tables of their own, `model` has a table of one row.
@@ -81,7 +79,6 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       width=self._start.width,
     )
     self.model: classifiers.Classifier
-    self._whole: Any  # A sequence classifier, or the caller's own.
     if self._has_own:
       self.model = self._whole = make_model(1)
       weights = self._whole.initial_weights(seed)
@@ -119,8 +116,6 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       )
       for name, group in groups.items()
     }
-    self._reading = functools.lru_cache(_CACHED)(self._make_reading)
-    self._own_examples = functools.lru_cache(_CACHED)(self._make_own_examples)
     self._prepare_clients(classification_model.from_classifier(self.model, weights))
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
     self._evaluator = user_evaluation.UserEvaluator(self.model, self._client)
@@ -148,7 +143,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     rows = np.sort(rng.choice(len(examples), number, replace=False))
     figures = []
     for user in self._some_users(_VALIDATION_USERS):
-      parts, _ = self._user_trainer.assemble(user, weights)
+      parts = self._receive(user, weights)
       own = self._reading(user).examples(examples, rows)
       figures.append(self._evaluator.evaluate(parts, own))
     return {name: float(np.mean([f[name] for f in figures])) for name in figures[0]}
@@ -182,19 +177,14 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       self._chosen.task_settings.max_eval_examples,
       self._chosen.run.seed,
     )
+    scale = self._chosen.algorithm_settings.step_scale(rounds_done - 1)
     received, trained = [], []
     for user in users:
       encode = functools.partial(self._test_examples, user)
-      parts, optimizer = self._user_trainer.assemble(user, weights)
+      parts = self._receive(user, weights)
       received.append(self._evaluator.accuracies(parts, encode, tests[user]))
       if self._client.trains:
-        parts = self._user_trainer.train(
-          parts,
-          optimizer,
-          self.adaptation(user, 0),
-          self.batches(user, 0),
-          self._chosen.algorithm_settings.step_scale(rounds_done - 1),
-        )
+        parts = self._train(user, weights, scale)
         trained.append(self._evaluator.accuracies(parts, encode, tests[user]))
     before = user_evaluation.summary(received)
     figures |= {f'received_{name}': value for name, value in before.items()}
@@ -204,6 +194,36 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       **self._unknown_words([(self._reading(user), tests[user]) for user in users]),
       'num_users': len(users),
     }
+
+  def _receive(
+    self, user: str, weights: Sequence[np.ndarray]
+  ) -> local_training.Parts:
+    """Makes a user's model of what the server has, its own part reconstructed if need be."""
+    parts, optimizer = self._user_trainer.assemble(user, weights)
+    if not self._client.reconstructs:
+      return parts
+    own_data, _ = self._client.dealt([], self.batches(user, 0))
+    return self._user_trainer.train(parts, optimizer, own_data, [], 1.0)
+
+  def _train(
+    self, user: str, weights: Sequence[np.ndarray], scale: float
+  ) -> local_training.Parts:
+    """Trains a user's model, or its output layer only, before it is tested."""
+    adaptation, batches = self._client.dealt(
+      self.adaptation(user, 0), self.batches(user, 0)
+    )
+    if self._chosen.task_settings.last_training == token_settings.OUTPUT_LAYER:
+      parts = self._receive(user, weights)
+      parts, optimizer = self._output_trainer.split([*parts.local, *parts.shared])
+      return self._output_trainer.train(parts, optimizer, [], batches, scale)
+    parts, optimizer = self._user_trainer.assemble(user, weights)
+    return self._user_trainer.train(parts, optimizer, adaptation, batches, scale)
+
+  @functools.cached_property
+  def _output_trainer(self) -> user_training.UserTrainer:
+    """What trains the output layer of users' models."""
+    client = clients.output_layer(self.functional, self._chosen.algorithm_settings)
+    return user_training.UserTrainer(client, None, ())
 
   def _unknown_words(
     self, tests: Sequence[tuple[reading.Reading, Sequence[np.ndarray]]]
@@ -248,77 +268,6 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       encoder=whole.size if isinstance(whole, encoders.Encoder) else None,
     )
 
-  def _epochs(
-    self, purpose: str, user: str, round_number: int, number: int
-  ) -> list[labelled_batching.Batch]:
-    """Makes batches of a user's examples, some of their words dropped."""
-    batches = super()._epochs(purpose, user, round_number, number)
-    share = self._chosen.task_settings.share_of_dropped_words
-    if not share:
-      return batches
-    return reading.with_dropped_words(
-      batches,
-      share,
-      self._reading(user),
-      self._own_examples(user).pad_id,
-      # Batches are the same as without.
-      randomness.generator(
-        self._chosen.run.seed, 'word dropout', purpose, round_number, user
-      ),
-    )
-
-  def _training(
-    self, user: str
-  ) -> tuple[labelled_batching.EncodedExamples, np.ndarray]:
-    """Returns a user's examples as its model reads them; see the base class."""
-    own = self._own_examples(user)
-    return own, np.arange(len(own))
-
-  def _make_own_examples(self, user: str) -> labelled_batching.EncodedExamples:
-    rows = self._partitions['train'][user]
-    return self._reading(user).examples(self._examples['train'], rows)
-
-  def _test_examples(
-    self, user: str, rows: np.ndarray
-  ) -> labelled_batching.EncodedExamples:
-    return self._reading(user).examples(self._examples['test'], rows)
-
-  def _make_reading(self, user: str) -> reading.Reading:
-    """Returns what reads texts with a user's vocabulary."""
-    if not self._has_own:
-      return self._common_reading
-    assert self.devices is not None  # Since users have tables of their own.
-    content = self.devices.kept(user, _VOCABULARY)
-    return self._start.reader(
-      tokens.Vocabulary.from_bytes(content),
-      self._chosen.task_settings.max_words,
-      self._different_for(user),
-    )
-
-  def _different_for(self, user: str) -> str | None:
-    """Names a user whose start vectors are to be different."""
-    return user if self._chosen.algorithm_settings.different_init else None
-
-  def _set_up(self, user: str) -> dict[str, bytes]:
-    """Makes what a user's device keeps from the start."""
-    if not self._has_own:
-      return super()._set_up(user)
-    settings: common_settings.PersonalSettings = self._chosen.algorithm_settings
-    train = self._examples['train']
-    vocabulary = tokens.most_frequent(
-      train.ids,
-      train.text_of[self._partitions['train'][user]],
-      self._index,
-      settings.user_words,
-      self._start.public[: settings.public_words],
-    )
-    table = self._start.table(self._whole, vocabulary, self._different_for(user))
-    first = [table, *self._first_local[1:]]
-    return {
-      _VOCABULARY: vocabulary.to_bytes(),
-      device_store.STATE: self._client.first_state(first),
-    }
-
   def _some_users(self, number: int) -> list[str]:
     """Returns so many users at most, drawn by the seed."""
     users = list(self._partitions['train'])
@@ -328,10 +277,16 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
 
 
 def _check_own_model(task: token_settings.TokenSettings) -> None:
-  """Refuses what only a model of this package can read for an unknown word."""
+  """Refuses what can be asked only of a model of this package."""
   if task.out_of_vocabulary not in (token_settings.RANDOM, token_settings.TRAINED):
     raise settings_lib.SettingsError(
       'out_of_vocabulary',
       task.out_of_vocabulary,
       'does not go with a model of your own; random and trained do',
+    )
+  if task.last_training == token_settings.OUTPUT_LAYER:
+    raise settings_lib.SettingsError(
+      'last_training',
+      task.last_training,
+      'does not go with a model of your own, the layers of which have no names',
     )
