@@ -142,7 +142,6 @@ METRICS = {
       'global as received',
       is_tested=True,
     ),
-    ),
     _tested(
       'received_local_accuracy',
       'local accuracy as received',

@@ -244,9 +244,7 @@ def test_a_fresh_optimizer_begins_in_each_round_and_again_after_adaptation(
       run.round(users=['ann'])
     weights = _adam(model, weights, _batches('ann'), [0])
     weights = _adam(model, weights, _batches('ann'), range(len(weights)))
-  found = {
-    fresh: [run.kept('ann')[0], *run.shared] for fresh, run in runs.items()
-  }
+  found = {fresh: [run.kept('ann')[0], *run.shared] for fresh, run in runs.items()}
   for ours, expected in zip(found[True], weights, strict=True):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
   assert np.abs(found[False][0] - weights[0]).max() > 1e-3

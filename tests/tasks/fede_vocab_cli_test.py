@@ -202,13 +202,16 @@ def test_every_method_trains_and_tests_users_own_models(tmp_path, task, given, s
 
 def test_users_who_drop_out_are_counted_and_keep_their_state(tmp_path):
   folder = tmp_path / 'run'
-  assert _run(
-    agnews.TASK,
-    folder,
-    '--algo=fede_vocab',
-    '--total_rounds=6',
-    '--device_failure_rate=0.5',
-  ) == 0
+  assert (
+    _run(
+      agnews.TASK,
+      folder,
+      '--algo=fede_vocab',
+      '--total_rounds=6',
+      '--device_failure_rate=0.5',
+    )
+    == 0
+  )
   rows = _rows(folder)
   dropped = [float(row['dropped_clients']) for row in rows]
   reported = [float(row['num_clients']) for row in rows]
@@ -312,7 +315,6 @@ def test_vectors_of_a_file_are_where_tables_start_and_stand_for_words_without_ro
     (
       agnews.TASK, ('--algo=fed_avg', '--dropout_rate=0.1'),
       flags.UsageError, 'it is called --device_failure_rate now',
-    ),
     ),
     (
       agnews.TASK, ('--algo=fede_vocab', '--model=encoder_tiny', '--max_words=300'),

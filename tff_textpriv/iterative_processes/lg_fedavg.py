@@ -7,7 +7,6 @@ from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
 
 
-
 @dataclasses.dataclass(frozen=True)
 class LgFedAvgSettings(common_settings.PersonalSettings):
   """Local representations under a global model."""

@@ -143,7 +143,11 @@ def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
     kernels, biases = zip(*(_dense(tensors, layer + use) for use in uses), strict=True)
     body += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
     body += [*_dense(tensors, layer + output), *norm(layer + first_norm)]
-    body += [*_dense(tensors, layer + inner), *_dense(tensors, layer + outer), *norm(layer + second_norm)]
+    body += [
+      *_dense(tensors, layer + inner),
+      *_dense(tensors, layer + outer),
+      *norm(layer + second_norm),
+    ]
   return body
 
 

@@ -171,7 +171,9 @@ class ByPiece(Reading):
     rows = self.lookup[text]
     if not np.any(rows == self.unknown):
       return rows
-    inside = [self._index.tokens[number].startswith(wordpieces.INSIDE) for number in text]
+    inside = [
+      self._index.tokens[number].startswith(wordpieces.INSIDE) for number in text
+    ]
     starts = np.flatnonzero(~np.array(inside))
     words = np.split(text, starts[starts > 0])
     *read, last = (self._read_word(tuple(word.tolist())) for word in words)

@@ -113,7 +113,9 @@ class TokenSettings(classification_settings.ClassificationSettings):
   def _check_unknown_words(self) -> None:
     """Refuses what unknown words cannot be read as."""
     policy = self.out_of_vocabulary
-    has_vectors = self.vectors_file is not None and self.model in sequence_presets.BILSTMS
+    has_vectors = (
+      self.vectors_file is not None and self.model in sequence_presets.BILSTMS
+    )
     if policy != RANDOM and not self.reads_tokens:
       raise settings_lib.SettingsError(
         'out_of_vocabulary', policy, f'--model={self.model} has no vocabulary'

@@ -79,6 +79,7 @@ class TokenWorkbench(user_reading.UserReading):
       width=self._start.width,
     )
     self.model: classifiers.Classifier
+    self._whole: Any
     if self._has_own:
       self.model = self._whole = make_model(1)
       weights = self._whole.initial_weights(seed)
@@ -195,9 +196,7 @@ class TokenWorkbench(user_reading.UserReading):
       'num_users': len(users),
     }
 
-  def _receive(
-    self, user: str, weights: Sequence[np.ndarray]
-  ) -> local_training.Parts:
+  def _receive(self, user: str, weights: Sequence[np.ndarray]) -> local_training.Parts:
     """Makes a user's model of what the server has, its own part reconstructed if need be."""
     parts, optimizer = self._user_trainer.assemble(user, weights)
     if not self._client.reconstructs:

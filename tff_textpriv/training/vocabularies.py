@@ -188,9 +188,7 @@ class StartVectors:
     if self._has_pieces:
       return reading.ByPiece(vocabulary, self._index, max_tokens)
     vectors = self._sets[self._choice(different_for)[0]]
-    return reading.ByVector(
-      vocabulary, self._index, vectors.of_word, len(vectors.mean)
-    )
+    return reading.ByVector(vocabulary, self._index, vectors.of_word, len(vectors.mean))
 
   def _choice(self, different_for: str | None) -> tuple[int, int]:
     """Returns which file a user chooses, the first if nobody does, and a seed."""
