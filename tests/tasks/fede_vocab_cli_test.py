@@ -197,7 +197,8 @@ def test_every_method_trains_and_tests_users_own_models(tmp_path, task, given, s
   results = _results(folder)
   assert 0 <= results['test_global_accuracy'] <= 1
   assert 0 < results['test_local_accuracy'] <= 1
-  assert (results['bytes_up_per_client'] > 0) == sends
+  # Metrics of training, eight numbers, are sent anyway.
+  assert (results['bytes_up_per_client'] > 8 * 4) == sends
 
 
 def test_users_who_drop_out_are_counted_and_keep_their_state(tmp_path):
@@ -226,8 +227,9 @@ def vectors(tmp_path_factory):
   file = tmp_path_factory.mktemp('vectors') / 'vectors.txt'
   data = agnews.load(base.parse(agnews.TASK, ['--algo=fede_vocab']).task_settings, 0)
   words = sorted({word for text in data.train.texts for word in text.lower().split()})
-  words = words[::2]
-  table = np.random.default_rng(0).normal(size=(len(words), 5)).round(3)
+  rng = np.random.default_rng(0)
+  words = rng.permutation(words[::2]).tolist()
+  table = rng.normal(size=(len(words), 5)).round(3)
   file.write_text(
     ''.join(
       f'{word} {" ".join(map(str, row))}\n'
@@ -264,6 +266,33 @@ def test_vectors_of_a_file_are_where_tables_start_and_stand_for_words_without_ro
   # About half of the words that are out of a vocabulary have a public vector.
   outside, unknown = results['test_oov_share'], results['test_unknown_row_share']
   assert 0.3 * outside < unknown < 0.7 * outside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'given',
+  [
+    ('--algo=fed_avg', *_PLAIN, '--out_of_vocabulary=fallback', '--vocab_size=50'),
+    ('--algo=fed_recon', '--out_of_vocabulary=fallback', '--vocab_size=300',
+     '--reconstruction_data=half'),
+    ('--algo=local_only', '--out_of_vocabulary=pretrained', '--word_dropout=0.2'),
+    ('--algo=fede_vocab', '--model=encoder_tiny', '--out_of_vocabulary=zero',
+     '--local_layers=embedding_block', '--fresh_optimizer=true',
+     '--client_decay_within_round=true', '--dirichlet_prior=classes'),
+    ('--algo=fede_vocab', '--out_of_vocabulary=trained', '--anchor_strength=1',
+     '--last_training=output_layer'),
+  ],
+  ids=['fallback', 'reconstruction', 'pretrained', 'protocol', 'remedies'],
+)  # fmt: skip
+def test_what_is_read_for_unknown_words_is_trained_and_tested(tmp_path, vectors, given):
+  folder = tmp_path / 'run'
+  given = (*given, f'--vectors_file={vectors[0]}', '--total_rounds=2')
+  assert _run(agnews.TASK, folder, *given) == 0
+  results = _results(folder)
+  assert 0 < results['test_received_local_accuracy'] <= 1
+  assert 0 < results['test_local_accuracy'] <= 1
+  outside, unknown = results['test_oov_share'], results['test_unknown_row_share']
+  assert (outside > unknown > 0) == ('--out_of_vocabulary=fallback' in given)
 
 
 @pytest.mark.parametrize(
