@@ -94,10 +94,9 @@ def test_a_user_falls_back_on_the_vectors_that_it_started_with(files):
   assert signs == {1.0, -1.0}
 
 
-@pytest.mark.parametrize('algo', ['fed_avg', 'fede_vocab'])
-def test_the_last_training_may_be_that_of_the_output_layer(make_run, algo):
+def test_the_last_training_may_be_that_of_the_output_layer(make_run):
   made = make_run(
-    agnews.TASK, *_SMALL, f'--algo={algo}', '--last_training=output_layer'
+    agnews.TASK, *_SMALL, '--algo=fede_vocab', '--last_training=output_layer'
   )
   bench = made.bench
   user = bench.clients('train')[0]
