@@ -62,6 +62,15 @@ def test_names_that_are_like_a_wrong_one_are_suggested(wrong, hint):
   assert settings.did_you_mean(wrong, known) == hint
 
 
+@pytest.mark.parametrize('dashes', ['', '--'])
+def test_the_former_name_of_a_flag_leads_to_the_one_it_has_now(dashes):
+  known = [f'{dashes}{name}' for name in ('dropout', 'device_failure_rate')]
+  hint = settings.did_you_mean(f'{dashes}dropout_rate', known)
+  assert hint == f'; it is called {dashes}device_failure_rate now'
+  # Where there is no such flag, the old name is like any other wrong one.
+  assert 'called' not in settings.did_you_mean(f'{dashes}dropout_rate', known[:1])
+
+
 def test_a_flag_is_suggested_as_it_is_typed():
   with pytest.raises(flags.UsageError) as error:
     _parse('--nams=x')

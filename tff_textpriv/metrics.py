@@ -95,6 +95,14 @@ METRICS = {
       heading='KL floor',
     ),
     _tested('oov_share', 'share of unknown words', '{:.1%}', 'lower', 'OOV'),
+    Metric(
+      'unknown_row_share',
+      'share of words read as the unknown word',
+      '{:.1%}',
+      'lower',
+      'unknown row',
+      is_tested=True,
+    ),
     _tested('tokens_per_word', 'tokens per word', '{:.2f}', 'lower', 'tokens/word'),
     Metric(
       'tokens_per_word_median_user',
@@ -126,6 +134,14 @@ METRICS = {
     _tested('auc', 'AUC', '{:.4f}', 'higher'),
     _tested('global_accuracy', 'global accuracy', '{:.1%}', 'higher'),
     _tested('local_accuracy', 'local accuracy', '{:.1%}', 'higher'),
+    Metric(
+      'received_global_accuracy',
+      'global accuracy as received',
+      '{:.1%}',
+      'higher',
+      'global as received',
+      is_tested=True,
+    ),
     _tested(
       'received_local_accuracy',
       'local accuracy as received',

@@ -19,6 +19,8 @@ _MOST_SUGGESTIONS = 3
 # No file has a longer name, and no other value is longer: it is rather somebody's data.
 _LONGEST_NAME = 255
 _LONGEST_SHOWN = 100
+# What settings were called before, and what they are called now.
+_RENAMED = {'dropout_rate': 'device_failure_rate'}
 
 
 class SettingsError(ValueError):
@@ -125,16 +127,20 @@ def allowed_range(field: dataclasses.Field) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-  """Returns `; did you mean X or Y?` if known names are like a wrong one, else nothing.
+  """Returns a hint, `; did you mean X or Y?`, if known names are like a wrong one.
 
   Alike are names that begin with the wrong one, have it as a word (`epsilon` in
   `target_epsilon`), or differ in a few letters, in this order. Dashes before all of
-  them do not matter.
+  them do not matter. A name that a setting had before leads to the one it has now.
   """
   wrong = str(name)
   known = list(known)
+  bare = wrong.lstrip('-')
+  now = wrong.removesuffix(bare) + _RENAMED.get(bare, '')
+  if now in known:
+    return f'; it is called {now} now'
   alike = [other for other in known if other.startswith(f'{wrong}_')]
-  alike += [other for other in known if f'_{wrong.lstrip("-")}_' in f'{other}_']
+  alike += [other for other in known if f'_{bare}_' in f'{other}_']
   alike += difflib.get_close_matches(wrong, known, 1)
   *others, last = list(dict.fromkeys(alike))[:_MOST_SUGGESTIONS] or ['']
   names = f'{", ".join(others)} or {last}' if others else last

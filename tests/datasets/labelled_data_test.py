@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tff_textpriv import randomness
 from tff_textpriv.datasets import (
   clients,
   embedded_labelled,
@@ -51,6 +52,37 @@ def test_dirichlet_deals_every_example_once_and_nobody_has_nothing(alpha):
   assert _all_once(parts, 2000)
   assert min(len(rows) for rows in parts.values()) >= 1
   assert len(parts) == 50 or alpha < 1
+
+
+def test_with_the_prior_of_four_equal_classes_each_counts_a_quarter():
+  labels = np.arange(2000) % 4
+  of_prior = partition.dirichlet(
+    _keys(2000), labels, 50, 1.0, seed=0, follows_classes=True
+  )
+  quarter, whole = (
+    partition.dirichlet(_keys(2000), labels, 50, alpha, seed=0) for alpha in (0.25, 1.0)
+  )
+  assert _sizes(of_prior) == _sizes(quarter) != _sizes(whole)
+
+
+def test_a_rare_class_counts_less_with_the_prior():
+  """Each class is dealt in proportion to draws from Dirichlet(alpha * prior)."""
+  labels = np.repeat([0, 1], [18_000, 2_000])
+  parts = partition.dirichlet(
+    _keys(20_000), labels, 8, 2.0, seed=3, follows_classes=True
+  )
+  drawn = randomness.generator(3, 'dirichlet').dirichlet([1.8, 0.2], 8)
+  expected = drawn / drawn.sum(axis=0)
+  dealt = np.zeros((8, 2))
+  for name, rows in parts.items():
+    dealt[int(name.removeprefix('client_'))] = np.bincount(labels[rows], minlength=2)
+  dealt /= dealt.sum(axis=0)
+  # Five standard deviations of a share of 2,000 examples, at most.
+  np.testing.assert_allclose(dealt, expected, atol=5 * 0.5 / np.sqrt(2000))
+
+
+def _sizes(parts):
+  return {name: len(rows) for name, rows in parts.items()}
 
 
 def test_a_small_alpha_makes_clients_differ_and_a_large_one_alike():

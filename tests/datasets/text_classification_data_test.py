@@ -41,6 +41,25 @@ def test_a_wrong_row_of_news_is_named(tmp_path, row, message):
     agnews.load(str(tmp_path), 0)
 
 
+@pytest.mark.parametrize(
+  ('written', 'read'),
+  [
+    ('Microsoft #39;s', "Microsoft's"),
+    ('a  #36;10 note', 'a $10 note'),
+    (' quot;So, quot; he said', '"So," he said'),
+    ('J amp;J', 'J&J'),
+    ('&lt;b&gt;new', '<b>new'),
+    ('store #146;s', 'store’s'),
+    # No codes of characters.
+    ('number #39 and fraud; amp', 'number #39 and fraud; amp'),
+  ],
+)
+def test_characters_that_news_have_as_codes_are_read(tmp_path, written, read):
+  _write_news(tmp_path)
+  (tmp_path / 'test.csv').write_text(f'"1","Title","{written}"\n')
+  assert agnews.load(str(tmp_path), 0).test.texts == [f'Title {read}']
+
+
 def test_missing_news_are_named(tmp_path):
   with pytest.raises(clients.DataError, match=r'train.csv.*expected a folder'):
     agnews.load(str(tmp_path), 0)
@@ -117,6 +136,7 @@ def test_the_twins_are_functions_of_the_seed_with_numbers_and_all_classes():
 def test_the_real_data_are_read(real_data):
   news = agnews.load(str(real_data / 'ag_news'), 0)
   assert (len(news.train) + len(news.validation), len(news.test)) == (34_737, 5_659)
+  assert not [text for text in news.test.texts if '#39;' in text]
   sentences = sst2.load(str(real_data / 'sst2' / 'glue'), 0)
   assert [len(g) for g in (sentences.train, sentences.validation, sentences.test)] == [
     67_349,

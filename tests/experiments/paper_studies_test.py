@@ -29,7 +29,7 @@ def _arms(name, task, *given, folder):
 
 
 def test_all_tables_and_figures_are_there():
-  assert len(_STUDIES) == 33
+  assert len(_STUDIES) == 35
   assert all(each.question.endswith('?') for each in _STUDIES.values())
 
 
@@ -296,3 +296,25 @@ def _flat(values):
   if not isinstance(values, list):
     return [values]
   return [number for inner in values for number in _flat(inner)]
+
+
+def test_unknown_words_are_compared_where_there_are_public_vectors(tmp_path):
+  arms = _arms('vocab_unknown_words', 'agnews', '--vectors_file=x', folder=tmp_path)
+  policies = [run.experiment.task_settings.out_of_vocabulary for run in arms.values()]
+  assert policies == ['random', 'random', 'fallback', 'fallback']
+  assert len(_arms('vocab_unknown_words', 'agnews', folder=tmp_path)) == 2
+
+
+def test_each_remedy_differs_in_one_flag_from_none(tmp_path):
+  plain, *others = _arms('vocab_remedies', 'agnews', folder=tmp_path).values()
+  before = plain.experiment.config
+  changed = [
+    {key for key in before if before[key] != other.experiment.config[key]}
+    for other in others
+  ]
+  assert changed == [
+    {'anchor_strength'},
+    {'table_learning_rate'},
+    {'word_dropout'},
+    {'last_training'},
+  ]

@@ -270,7 +270,7 @@ def _vectors(width: int = 4) -> str:
 def _read_vectors(folder: pathlib.Path) -> None:
   from tff_textpriv.text import representations, word_vectors
 
-  vectors = word_vectors.read_some(folder / 'vectors.txt', _WORDS, first=3)
+  vectors, _ = word_vectors.read_some(folder / 'vectors.txt', _WORDS, first=3)
   assert all(np.isfinite(vector).all() for vector in vectors.values())
   representations.read_vectors(folder / 'vectors.txt').encode(_TEXTS[:2])
 

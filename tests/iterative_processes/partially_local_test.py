@@ -26,7 +26,12 @@ from tff_textpriv.iterative_processes import (
   registry,
   stacked_batches,
 )
-from tff_textpriv.models import classifiers, sequence_classifiers
+from tff_textpriv.models import (
+  classifiers,
+  encoders,
+  sequence_classifiers,
+  sequence_presets,
+)
 
 _WIDTH, _UNITS, _CLASSES = 4, 3, 2
 _SGD = {'client_optimizer': 'sgd', 'client_learning_rate': 0.5}
@@ -147,6 +152,30 @@ def test_the_table_has_a_step_size_of_its_own(tff_runtime, model, tmp_path):
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
+def test_an_anchored_table_goes_back_a_share_of_the_way_to_where_it_started(
+  tff_runtime, model, tmp_path
+):
+  """After each step by the gradient comes one of 0.25 * 0.5 of the way back."""
+  settings = fede_vocab.FedeVocabSettings(anchor_strength=0.25, **_SGD)
+  run = _Run(fede_vocab, settings, model, tmp_path)
+  start = _tables()['ann']
+  weights = [start, *model.initial_weights[0][1:]]
+
+  def train(weights, which):
+    for batch in _batches('ann'):
+      weights = _sgd(model, weights, [batch], which)
+      weights[0] = weights[0] - 0.25 * 0.5 * (weights[0] - start)
+    return weights
+
+  for _ in range(2):  # Where it started is where it was before the first round.
+    run.round(users=['ann'])
+    weights = train(weights, [0])
+    weights = train(weights, range(len(weights)))
+  for ours, expected in zip([run.kept('ann')[0], *run.shared], weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+  np.testing.assert_array_equal(run.kept('ann')[-1], start)
+
+
 def test_a_user_that_was_away_comes_back_with_its_own_table(
   tff_runtime, model, tmp_path
 ):
@@ -173,6 +202,69 @@ def test_the_optimizer_of_the_local_part_goes_on_where_it_was(
   _, optimizer = tf.nest.pack_sequence_as(structure, leaves)
   assert int(optimizer['step']) == 6
   assert optimizer['learning_rate'] == np.float32(settings.client_learning_rate)
+
+
+def _adam(model, weights, batches, which):
+  """Takes Adam's steps on some of the weights, from its beginning; returns all."""
+  weights = [tf.constant(weight) for weight in weights]
+  optimizer = tff.learning.optimizers.build_adam(0.005)
+  state = optimizer.initialize([tf.TensorSpec(weights[i].shape) for i in which])
+  for inputs, labels in batches:
+    with tf.GradientTape() as tape:
+      tape.watch(weights)
+      output = model.predict_on_batch((tuple(weights), ()), inputs, training=True)
+      loss = model.loss(output, labels)
+    gradients = map(tf.convert_to_tensor, tape.gradient(loss, weights))
+    chosen = [gradient for i, gradient in enumerate(gradients) if i in which]
+    state, stepped = optimizer.next(state, [weights[i] for i in which], chosen)
+    for i, weight in zip(which, stepped, strict=True):
+      weights[i] = weight
+  return [weight.numpy() for weight in weights]
+
+
+def test_a_fresh_optimizer_begins_in_each_round_and_again_after_adaptation(
+  tff_runtime, model, tmp_path
+):
+  runs = {
+    fresh: _Run(
+      fede_vocab,
+      fede_vocab.FedeVocabSettings(fresh_optimizer=fresh),
+      model,
+      tmp_path / str(fresh),
+    )
+    for fresh in (True, False)
+  }
+  weights = [_tables()['ann'], *model.initial_weights[0][1:]]
+  for _ in range(2):
+    for run in runs.values():
+      run.round(users=['ann'])
+    weights = _adam(model, weights, _batches('ann'), [0])
+    weights = _adam(model, weights, _batches('ann'), range(len(weights)))
+  found = {fresh: [run.kept('ann')[0], *run.shared] for fresh, run in runs.items()}
+  for ours, expected in zip(found[True], weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
+  assert np.abs(found[False][0] - weights[0]).max() > 1e-3
+
+
+def test_of_an_encoder_all_that_makes_its_embedding_may_stay():
+  size = sequence_presets.EncoderSize(_WIDTH, 1, 2, 6, max_positions=7)
+  classifier = encoders.Encoder(9, 0, _CLASSES, _WIDTH, 0.0, size)
+  functional = classification_model.from_classifier(
+    classifier, classifier.initial_weights(0)
+  )
+  block = fede_vocab.FedeVocabSettings(local_layers='embedding_block')
+  for settings, model_, num_local in (
+    (fede_vocab.FedeVocabSettings(), functional, 1),
+    (block, functional, 4),
+    (block, small_models.linear(0.0), 1),
+  ):
+    assert fede_vocab.client(model_, settings).num_local == num_local
+  process = fede_vocab.build_fede_vocab(functional, block, NO_MECHANISM)
+  sent = process.get_model_weights.type_signature.result.trainable
+  shapes = [weight.shape for weight in functional.initial_weights[0][4:]]
+  assert [tuple(each.shape) for each in sent] == shapes
+  # Positions have the shape of nothing that is sent.
+  assert (7, _WIDTH) not in shapes
 
 
 def test_the_type_signature_holds_no_embedding_and_no_vocabulary(model):
@@ -385,10 +477,7 @@ def test_lg_fedavg_of_the_embedding_is_fede_vocab_without_adaptation(
 
 
 def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
-  whole = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
-  split = sequence_classifiers.SplitTableClassifier.of(whole, 2)
-  weights = split.initial_weights(0)
-  model = classification_model.from_classifier(split, weights)
+  model, weights = _whole_and_split()
   algorithm = registry.ALGORITHMS['fed_recon']
   process = algorithm.build(model, algorithm.settings(**_SGD), NO_MECHANISM)
   state = process.initialize()
@@ -407,6 +496,72 @@ def test_fed_recon_reconstructs_private_rows_and_trains_the_rest(tff_runtime):
   ours = _local_round(device, weights[:1], weights[1:], _batches('bob'))
   for a, b in zip((*ours.local, *ours.shared), expected, strict=True):
     np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def _whole_and_split():
+  """A model whose first two rows are private, and its weights."""
+  whole = small_models.MeanOfWords(9, 0, _CLASSES, _WIDTH, 0.0, _UNITS)
+  split = sequence_classifiers.SplitTableClassifier.of(whole, 2)
+  weights = split.initial_weights(0)
+  return classification_model.from_classifier(split, weights), weights
+
+
+def test_of_data_that_are_split_what_reconstructs_does_not_train(tff_runtime):
+  """Batches 1, 3 and 5 reconstruct, 2 and 4 train, twice."""
+  model, weights = _whole_and_split()
+  algorithm = registry.ALGORITHMS['fed_recon']
+  settings = algorithm.settings(
+    reconstruction_data='half', client_epochs_per_round=2, **_SGD
+  )
+  batches = _batches('bob', number=5)
+  process = algorithm.build(model, settings, NO_MECHANISM)
+  output = stacked_batches.NextRound(process)(process.initialize(), [batches])
+  expected = _sgd(model, weights, batches[::2], which=[0])
+  expected = _sgd(model, expected, batches[1::2] * 2, which=range(1, len(weights)))
+  trained = process.get_model_weights(output.state).trainable
+  for ours, theirs in zip(trained, expected[1:], strict=True):
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+  # The evaluation of users, and attacks, train in the same way.
+  device = algorithm.client(model, settings)
+  assert device.reconstructs
+  _, ours = device.answer(weights, batches)
+  for a, b in zip(ours, expected, strict=True):
+    np.testing.assert_allclose(a, b, atol=1e-5)
+  # Passes over the data are made in the round, and not by who hands them out.
+  assert settings.local_epochs == 1
+
+
+@pytest.mark.parametrize('algorithm', ['fede_vocab', 'fed_avg'])
+def test_the_step_size_falls_within_each_round(tff_runtime, model, tmp_path, algorithm):
+  """Over four batches: the whole, three quarters, a half, a quarter."""
+  batches = _batches('ann', number=4)
+  rates = [0.5, 0.375, 0.25, 0.125]
+  if algorithm == 'fede_vocab':
+    settings = fede_vocab.FedeVocabSettings(client_decay_within_round=True, **_SGD)
+    run = _Run(fede_vocab, settings, model, tmp_path)
+    weights = [_tables()['ann'], *model.initial_weights[0][1:]]
+    for _ in range(2):  # The next round begins with the whole again.
+      run.round(users=['ann'], batches=lambda _: batches)
+      for which in ([0], range(len(weights))):
+        for rate, batch in zip(rates, batches, strict=True):
+          weights = _sgd(model, weights, [batch], which, rate)
+    found = [run.kept('ann')[0], *run.shared]
+  else:
+    whole = _full_model()
+    settings = fed_avg.FedAvgSettings(
+      client_decay_within_round=True,
+      server_optimizer='sgd',
+      server_learning_rate=1.0,
+      **_SGD,
+    )
+    process = fed_avg.build_fed_avg(whole, settings, NO_MECHANISM)
+    output = stacked_batches.NextRound(process)(process.initialize(), [batches])
+    found = process.get_model_weights(output.state).trainable
+    weights = list(whole.initial_weights[0])
+    for rate, batch in zip(rates, batches, strict=True):
+      weights = _sgd(whole, weights, [batch], range(len(weights)), rate)
+  for ours, expected in zip(found, weights, strict=True):
+    np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
 def _local_round(device, local, shared, batches):

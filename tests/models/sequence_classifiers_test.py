@@ -1,5 +1,6 @@
 """Classifiers of words in order: their Keras twins, masks, tables and checkpoints."""
 
+import dataclasses
 import json
 
 import h5py
@@ -72,8 +73,6 @@ class TestSequenceClassifiers:
   def test_the_table_may_have_any_length_and_the_rest_does_not_depend_on_it(
     self, model
   ):
-    import dataclasses
-
     other = dataclasses.replace(model, num_ids=3)
     for a, b in zip(
       model.initial_weights(5)[1:], other.initial_weights(5)[1:], strict=True
@@ -119,6 +118,60 @@ class TestSequenceClassifiers:
       losses = classifiers.losses(model.logits(weights, inputs), tf.constant([0, 1, 1]))
     for gradient in tape.gradient(losses, weights):
       assert np.abs(tf.convert_to_tensor(gradient)).max() > 0
+
+
+@pytest.mark.parametrize('model', _models(), ids=['bilstm', 'distilbert', 'bert'])
+class TestUnknownWords:
+  def test_one_that_is_read_as_zeros_stays_so_whatever_its_row_is(
+    self, model, tmp_path
+  ):
+    """Noise on the row, as of a private federation, changes nothing either."""
+    ids = np.array([[1, 6, 2], [6, 7, 7]], np.int32)
+    zero = dataclasses.replace(model, zero_unknown=True)
+    weights = _weights(model)
+    blank, other = np.copy(weights[0]), np.copy(weights[0])
+    blank[6], other[6] = 0, 5
+    expected = _logits(model, [blank, *weights[1:]], ids)
+    for table in (weights[0], other):
+      np.testing.assert_allclose(
+        _logits(zero, [table, *weights[1:]], ids), expected, atol=1e-5
+      )
+    assert np.abs(_logits(model, weights, ids) - expected).max() > 1e-3
+    # To the Keras twin it is a word too, and no padding.
+    zero.to_keras(weights).save(tmp_path / 'model.keras')
+    twin = tf.keras.models.load_model(tmp_path / 'model.keras')
+    np.testing.assert_allclose(twin({'ids': ids}), expected, atol=1e-5)
+    assert _table_gradient(zero, weights, ids)[6].max() == 0
+    assert _table_gradient(model, weights, ids)[6].max() > 0
+
+  def test_ids_after_the_table_are_vectors_that_are_not_trained(self, model):
+    weights = _weights(model)
+    first = [weights[0][:4], *weights[1:]]
+    vectors = tf.constant(weights[0][4:])
+    reader = dataclasses.replace(model, reads_vectors=True)
+    inputs = classifiers.Inputs(tf.constant(_IDS), tf.zeros([3, 0]), vectors)
+    np.testing.assert_allclose(
+      reader.logits(list(map(tf.constant, first)), inputs),
+      _logits(model, weights, _IDS),
+      atol=1e-5,
+    )
+    assert reader.extra_specs['vectors'].shape == [None, model.embedding_size]
+    assert not model.extra_specs
+    # Of all that is read, one word only is in the table.
+    texts = np.array([[4, 5, 6], [1, 5, 4]], np.int32)
+    gradient = _table_gradient(reader, first, texts, vectors)
+    assert gradient[1].max() > 0
+    assert gradient[[0, 2, 3]].max() == 0
+
+
+def _table_gradient(model, weights, ids, vectors=None):
+  weights = [tf.constant(weight) for weight in weights]
+  inputs = classifiers.Inputs(tf.constant(ids), tf.zeros([len(ids), 0]), vectors)
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    logits = model.logits(weights, inputs)
+    loss = tf.reduce_sum(classifiers.losses(logits, tf.constant([0, 1])))
+  return np.abs(tf.convert_to_tensor(tape.gradient(loss, weights[0])))
 
 
 def test_a_split_table_is_the_same_classifier():
@@ -215,6 +268,42 @@ def test_a_checkpoint_is_read_the_same_from_safetensors_and_h5(tmp_path, kind):
     ].T,
     rtol=1e-6,
   )
+
+
+@pytest.mark.parametrize(
+  ('kind', 'name'), [('bert', 'bert.pooler.dense'), ('distilbert', 'pre_classifier')]
+)
+def test_the_pooler_of_a_checkpoint_is_kept_and_all_else_is_as_without(
+  tmp_path, kind, name
+):
+  tensors = _checkpoint_tensors(kind, np.random.default_rng(0))
+  pooler = {f'{name}.weight': np.arange(64.0).reshape(8, 8), f'{name}.bias': np.ones(8)}
+  weights = []
+  for title, more in (('without', {}), ('with', pooler)):
+    folder = tmp_path / title
+    folder.mkdir()
+    _write_config(folder, kind)
+    _write_safetensors(folder / 'model.safetensors', tensors | more)
+    size = encoder_checkpoints.read_size(folder)
+    model = encoders.Encoder(7, 0, 2, 8, 0.1, size, str(folder))
+    weights.append(model.initial_shared_weights(3))
+  drawn, kept = weights
+  np.testing.assert_array_equal(kept[-4], pooler[f'{name}.weight'].T)
+  np.testing.assert_array_equal(kept[-3], np.ones(8))
+  assert np.abs(drawn[-4]).max() < 1
+  for place in (*range(len(kept) - 4), -2, -1):
+    np.testing.assert_array_equal(drawn[place], kept[place])
+
+
+def test_a_pooler_of_another_width_is_refused(tmp_path):
+  _write_config(tmp_path, 'bert')
+  tensors = _checkpoint_tensors('bert', np.random.default_rng(0))
+  tensors |= {'pooler.dense.weight': np.ones((8, 9)), 'pooler.dense.bias': np.ones(8)}
+  _write_safetensors(tmp_path / 'model.safetensors', tensors)
+  size = encoder_checkpoints.read_size(tmp_path)
+  model = encoders.Encoder(7, 0, 2, 8, 0.1, size, str(tmp_path))
+  with pytest.raises(pretrained.PretrainedError, match=r'pooler.dense has the shape'):
+    model.initial_shared_weights(0)
 
 
 def test_a_real_checkpoint_tells_likely_sentences_apart(real_data):

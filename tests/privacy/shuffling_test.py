@@ -309,7 +309,7 @@ def test_a_crowd_that_comes_by_chance_is_counted_with_care():
     assert 5 * fewer <= 1e-6 - left <= 1e-9 * (1 + 1e-6)
     assert 20 < reports < 100
     assert 5 * stats.binom.cdf(reports - 1, 999, 0.1) > 1e-9
-  drops = dataclasses.replace(fixed, dropout_rate=0.2)
+  drops = dataclasses.replace(fixed, device_failure_rate=0.2)
   reports, left = drops.counted_on(1, 1e-6)
   assert stats.binom.cdf(reports - 2, 99, 0.8) <= 1e-6 - left and 40 < reports < 80
 
@@ -383,7 +383,7 @@ def test_the_card_counts_on_few_reports_where_they_come_by_chance():
   counted = made['plan']['shuffled']['reports_per_round']
   assert 98_000 < counted < 10**5
   assert f'{counted:,} per round' in page and 'planned with 100,000' in page
-  drops = dataclasses.replace(_MANY_USERS, dropout_rate=0.5)
+  drops = dataclasses.replace(_MANY_USERS, device_failure_rate=0.5)
   fewer = _made_card(_FEW_BITS, drops)[0]['plan']['shuffled']['reports_per_round']
   assert 48_000 < fewer < 50_000
 

@@ -128,7 +128,7 @@ def test_help_shows_both_kinds():
     'Run of the task custom with',
   ):
     assert f'\n{title} --label_column:\n' in page or f'\n{title}out --label' in page
-  for flag in ('user_column', 'public_data', 'hash_buckets', 'dropout_rate'):
+  for flag in ('user_column', 'public_data', 'hash_buckets', 'device_failure_rate'):
     assert f'  --{flag}\n' in page
   for name in registry.ALGORITHMS:
     assert f'\nAlgorithm {name}:\n' in page

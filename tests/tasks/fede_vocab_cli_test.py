@@ -197,14 +197,22 @@ def test_every_method_trains_and_tests_users_own_models(tmp_path, task, given, s
   results = _results(folder)
   assert 0 <= results['test_global_accuracy'] <= 1
   assert 0 < results['test_local_accuracy'] <= 1
-  assert (results['bytes_up_per_client'] > 0) == sends
+  # Metrics of training, eight numbers, are sent anyway.
+  assert (results['bytes_up_per_client'] > 8 * 4) == sends
 
 
 def test_users_who_drop_out_are_counted_and_keep_their_state(tmp_path):
   folder = tmp_path / 'run'
-  assert _run(
-    agnews.TASK, folder, '--algo=fede_vocab', '--total_rounds=6', '--dropout_rate=0.5'
-  ) == 0  # fmt: skip
+  assert (
+    _run(
+      agnews.TASK,
+      folder,
+      '--algo=fede_vocab',
+      '--total_rounds=6',
+      '--device_failure_rate=0.5',
+    )
+    == 0
+  )
   rows = _rows(folder)
   dropped = [float(row['dropped_clients']) for row in rows]
   reported = [float(row['num_clients']) for row in rows]
@@ -213,11 +221,14 @@ def test_users_who_drop_out_are_counted_and_keep_their_state(tmp_path):
   assert [float(row['contributing_clients']) for row in rows] == reported
 
 
-def test_vectors_of_a_file_are_where_tables_start(tmp_path):
-  file = tmp_path / 'vectors.txt'
+@pytest.fixture(scope='module')
+def vectors(tmp_path_factory):
+  """A file of vectors of every other word of the texts, and what is in it."""
+  file = tmp_path_factory.mktemp('vectors') / 'vectors.txt'
   data = agnews.load(base.parse(agnews.TASK, ['--algo=fede_vocab']).task_settings, 0)
   words = sorted({word for text in data.train.texts for word in text.lower().split()})
   rng = np.random.default_rng(0)
+  words = rng.permutation(words[::2]).tolist()
   table = rng.normal(size=(len(words), 5)).round(3)
   file.write_text(
     ''.join(
@@ -225,8 +236,18 @@ def test_vectors_of_a_file_are_where_tables_start(tmp_path):
       for word, row in zip(words, table, strict=True)
     )
   )
+  return file, dict(zip(words, table, strict=True))
+
+
+def test_vectors_of_a_file_are_where_tables_start_and_stand_for_words_without_rows(
+  tmp_path, vectors
+):
+  file, vector_of = vectors
   folder = tmp_path / 'run'
-  given = (f'--vectors_file={file}', '--public_words=7', '--clients_per_round=1')
+  given = (
+    f'--vectors_file={file}', '--public_words=7', '--clients_per_round=1',
+    '--user_words=30', '--out_of_vocabulary=fallback',
+  )  # fmt: skip
   assert _run(
     agnews.TASK, folder, '--algo=fede_vocab', '--total_rounds=1', *given
   ) == 0  # fmt: skip
@@ -234,13 +255,44 @@ def test_vectors_of_a_file_are_where_tables_start(tmp_path):
     if not (device / '0.bin').exists():
       continue
     vocabulary = (device / 'vocabulary.txt').read_text().split('\n')[:-1]
-    assert set(words[:7]) <= set(vocabulary)
+    assert set(list(vector_of)[:7]) <= set(vocabulary)
     parts = tf.io.parse_tensor((device / '0.bin').read_bytes(), tf.string)
     rows = tf.io.parse_tensor(parts[0], tf.float32).numpy()
     assert rows.shape == (len(vocabulary) + 1, 5)
     for word, row in zip(vocabulary, rows, strict=False):
-      if word in words:
-        np.testing.assert_allclose(row, table[words.index(word)], rtol=1e-6)
+      if word in vector_of:
+        np.testing.assert_allclose(row, vector_of[word], rtol=1e-6)
+  results = _results(folder)
+  # About half of the words that are out of a vocabulary have a public vector.
+  outside, unknown = results['test_oov_share'], results['test_unknown_row_share']
+  assert 0.3 * outside < unknown < 0.7 * outside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'given',
+  [
+    ('--algo=fed_avg', *_PLAIN, '--out_of_vocabulary=fallback', '--vocab_size=50'),
+    ('--algo=fed_recon', '--out_of_vocabulary=fallback', '--vocab_size=300',
+     '--reconstruction_data=half'),
+    ('--algo=local_only', '--out_of_vocabulary=pretrained', '--word_dropout=0.2'),
+    ('--algo=fede_vocab', '--model=encoder_tiny', '--out_of_vocabulary=zero',
+     '--local_layers=embedding_block', '--fresh_optimizer=true',
+     '--client_decay_within_round=true', '--dirichlet_prior=classes'),
+    ('--algo=fede_vocab', '--out_of_vocabulary=trained', '--anchor_strength=1',
+     '--last_training=output_layer'),
+  ],
+  ids=['fallback', 'reconstruction', 'pretrained', 'protocol', 'remedies'],
+)  # fmt: skip
+def test_what_is_read_for_unknown_words_is_trained_and_tested(tmp_path, vectors, given):
+  folder = tmp_path / 'run'
+  given = (*given, f'--vectors_file={vectors[0]}', '--total_rounds=2')
+  assert _run(agnews.TASK, folder, *given) == 0
+  results = _results(folder)
+  assert 0 < results['test_received_local_accuracy'] <= 1
+  assert 0 < results['test_local_accuracy'] <= 1
+  outside, unknown = results['test_oov_share'], results['test_unknown_row_share']
+  assert (outside > unknown > 0) == ('--out_of_vocabulary=fallback' in given)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +320,30 @@ def test_vectors_of_a_file_are_where_tables_start(tmp_path):
     (
       agnews.TASK, ('--algo=fed_avg', '--representation=word2vec'),
       settings_lib.SettingsError, 'in their order',
+    ),
+    (
+      agnews.TASK, ('--algo=fede_vocab', '--out_of_vocabulary=fallback'),
+      settings_lib.SettingsError, 'needs public vectors: --vectors_file',
+    ),
+    (
+      agnews.TASK,
+      ('--algo=fed_avg', '--model=encoder_tiny', '--out_of_vocabulary=pretrained',
+       '--vectors_file=a.txt'),
+      settings_lib.SettingsError, 'needs public vectors.*--checkpoint',
+    ),
+    (
+      agnews.TASK,
+      ('--algo=fed_avg', '--out_of_vocabulary=trained', '--word_dropout=0'),
+      settings_lib.SettingsError, '--word_dropout=0.0: must be more',
+    ),
+    (
+      agnews.TASK,
+      ('--algo=fed_avg', '--out_of_vocabulary=zero', '--model=logistic'),
+      settings_lib.SettingsError, 'logistic has no vocabulary',
+    ),
+    (
+      agnews.TASK, ('--algo=fed_avg', '--dropout_rate=0.1'),
+      flags.UsageError, 'it is called --device_failure_rate now',
     ),
     (
       agnews.TASK, ('--algo=fede_vocab', '--model=encoder_tiny', '--max_words=300'),

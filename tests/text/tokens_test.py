@@ -60,11 +60,13 @@ def test_words_are_split_into_the_longest_pieces():
 def test_vectors_are_read_for_some_words_and_for_the_first(tmp_path):
   file = tmp_path / 'vectors.txt'
   file.write_text('4 2\nthe 1 0\nof 0 1\nrare 3 4\nother 5 6\n')
-  vectors = word_vectors.read_some(file, {'rare', 'absent'}, first=1)
+  vectors, mean = word_vectors.read_some(file, {'rare', 'absent'}, first=1)
   assert {word: vector.tolist() for word, vector in vectors.items()} == {
     'the': [1, 0],
     'rare': [3, 4],
   }
+  # That of all words, not only of those that were asked for.
+  np.testing.assert_allclose(mean, [9 / 4, 11 / 4])
 
 
 @pytest.mark.parametrize(
@@ -86,3 +88,10 @@ def test_a_table_is_filled_and_drawn_rows_have_the_vectors_size():
   drawn = np.array([[1, 0], [0, 2], [3, 0]], np.float32)
   filled = word_vectors.fill(drawn, ['a', 'b'], {'b': np.array([6, 8], np.float32)})
   np.testing.assert_allclose(filled, [[10, 0], [6, 8], [10, 0]])
+
+
+@pytest.mark.parametrize(('folder', 'width'), [('glove', 50), ('glove-100d', 100)])
+def test_real_vectors_are_read_whatever_their_width(real_data, folder, width):
+  (file,) = (real_data / folder).glob('*.txt')
+  word, vector = next(word_vectors.read(file))
+  assert (word, vector.shape) == ('the', (width,))

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from tff_textpriv.datasets import labelled_batching
-from tff_textpriv.text import ragged
 from tff_textpriv.training import user_evaluation
 
 
@@ -44,21 +42,3 @@ def test_users_whose_classes_nobody_is_tested_on_have_no_local_accuracy():
   both = user_evaluation.summary([(0.5, nothing), (0.5, 0.25)])
   assert both['local_accuracy'] == pytest.approx(0.25)
   assert user_evaluation.summary([(0.5, nothing)]).keys() == {'global_accuracy'}
-
-
-def test_examples_are_read_with_a_user_s_vocabulary():
-  examples = labelled_batching.EncodedExamples(
-    ragged.RaggedIds.from_rows([[0, 1], [2], [1, 2, 2]]),
-    3,
-    np.array([2, 0, 1]),
-    np.zeros((3, 0), np.float32),
-    np.zeros((3, 0), np.float32),
-    np.array([0, 1, 0], np.int32),
-  )
-  lookup = np.array([7, 5, 6, 8], np.int32)  # And 8 for padding.
-  own = user_evaluation.subset(examples, np.array([0, 1]), lookup)
-  inputs, labels = own.batch(np.arange(2))
-  assert inputs['ids'].tolist() == [[5, 6, 6], [7, 5, 8]]
-  assert labels.tolist() == [0, 1]
-  batches = user_evaluation.with_vocabulary([examples.batch(np.array([0, 1]))], lookup)
-  np.testing.assert_array_equal(batches[0][0]['ids'], inputs['ids'])

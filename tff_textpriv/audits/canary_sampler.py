@@ -36,7 +36,7 @@ class CanarySampler(cohorts.CohortSampler):
       users.cohort_size,
       users.sampling,
       users.stream,
-      users.dropout_rate,
+      users.device_failure_rate,
       users.slots,
     )
     self._users = users

@@ -1,11 +1,16 @@
 """AG News: news in four classes, as CSV files without a header."""
 
 import csv
+import html
 import pathlib
+import re
 
 from tff_textpriv.datasets import clients, labelled
 
 CLASSES = ('World', 'Sports', 'Business', 'Sci/Tech')
+
+# A character of HTML, as the files have them: with a space for the ampersand, or not.
+_REFERENCE = re.compile(r'[ &](#\d+|quot|amp|lt|gt|nbsp);')
 
 _EXPECTED = (
   'expected a folder with train.csv (or train_subset.csv) and test.csv, in each line a '
@@ -44,8 +49,7 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
           raise ValueError(f'{len(row)} columns')
         if row[0] not in ('1', '2', '3', '4'):
           raise ValueError('the class is not from 1 to 4')
-        # A backslash stands for a line break.
-        texts.append(f'{row[1]} {row[2]}'.replace('\\', ' '))
+        texts.append(_clean(f'{row[1]} {row[2]}'))
         labels.append(int(row[0]) - 1)
     except (ValueError, csv.Error) as error:
       raise clients.DataError.in_file(
@@ -54,3 +58,10 @@ def _read(file: pathlib.Path, least: int = 1) -> labelled.Examples:
   if len(texts) < least:
     raise clients.DataError.in_file(file, f'{len(texts)} examples; {_EXPECTED}')
   return labelled.Examples.of_texts(texts, labels)
+
+
+def _clean(text: str) -> str:
+  """Returns a text with line breaks as spaces, and characters in place of their codes."""
+  # A backslash stands for a line break.
+  text = text.replace('\\', ' ')
+  return _REFERENCE.sub(lambda found: html.unescape(f'&{found[1]};'), text)

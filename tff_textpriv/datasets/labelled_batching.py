@@ -28,6 +28,8 @@ class EncodedExamples:
     text_dense: Dense numbers of each text, float32 [texts, text width].
     dense: Side features of each example, float32 [examples, width].
     labels: Classes, int32 [examples].
+    vectors: Vectors that the ids before `pad_id` stand for, float32 [n, width], in place
+      of rows of a table; `None` for none.
   """
 
   ids: ragged.RaggedIds
@@ -36,6 +38,7 @@ class EncodedExamples:
   text_dense: np.ndarray
   dense: np.ndarray
   labels: np.ndarray
+  vectors: np.ndarray | None = None
 
   def __len__(self) -> int:
     return len(self.labels)
@@ -72,6 +75,8 @@ class EncodedExamples:
       ids=self.ids.padded(texts, self.pad_id, shape),
       num_examples=np.array(len(rows), np.int32),
     )
+    if self.vectors is not None:
+      inputs['vectors'] = self.vectors
     return inputs, labels
 
   def longest(self, rows: np.ndarray) -> int:

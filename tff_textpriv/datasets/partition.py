@@ -58,14 +58,19 @@ def by_user(users: np.ndarray, max_clients: int | None, seed: int) -> Partition:
 
 
 def dirichlet(
-  keys: Sequence[str], labels: np.ndarray, num_clients: int, alpha: float, seed: int
+  keys: Sequence[str],
+  labels: np.ndarray,
+  num_clients: int,
+  alpha: float,
+  seed: int,
+  *,
+  follows_classes: bool = False,
 ) -> Partition:
   """Deals examples so that clients differ in how often they have each class.
 
-  Each client draws its own distribution of classes from a symmetric Dirichlet
-  distribution, and each class is dealt in proportion to what clients drew for it.
-  Clients have about as many examples each on average, but not in each draw; one
-  that got nothing is left out.
+  Each client draws its own distribution of classes from a Dirichlet distribution, and
+  each class is dealt in proportion to what clients drew for it. Clients have about as
+  many examples each on average, but not in each draw; one that got nothing is left out.
 
   Args:
     keys: What tells each example from others [examples].
@@ -73,14 +78,18 @@ def dirichlet(
     num_clients: How many clients.
     alpha: The concentration: near 0, clients have one class; large, all alike.
     seed: Decides who gets what.
+    follows_classes: Whether a class counts alpha times its share of all examples, so
+      that many classes, or rare ones, make clients differ more; otherwise each counts
+      alpha. With it, who has an example depends on the number of others, too.
 
   Raises:
     DataError: If there are not enough examples for each client to get one.
   """
   _check_number(len(labels), num_clients)
   rng = randomness.generator(seed, 'dirichlet')
-  classes = np.unique(labels)
-  shares = rng.dirichlet([alpha] * len(classes), num_clients)
+  classes, counts = np.unique(labels, return_counts=True)
+  prior = counts / len(labels) if follows_classes else np.ones(len(classes))
+  shares = rng.dirichlet(alpha * prior, num_clients)
   # With a tiny alpha nobody may have drawn a class at all: then everybody has some.
   shares = np.maximum(shares, np.finfo(np.float64).tiny)
   places = randomness.Stream.of_seed(seed).shares('dirichlet', keys)

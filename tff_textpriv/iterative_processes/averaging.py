@@ -69,9 +69,14 @@ def _client_work(
   )
   if mechanism.randomizes_on_device:
     return seeded_client_work.build(model, optimizer, weighting, mechanism)
-  if settings.decay_rounds is not None:
+  if settings.decay_rounds is not None or settings.decays_within_round:
     return scheduled_work.model_training(
-      model, optimizer, weights_type, weighting, settings.decay_rounds
+      model,
+      optimizer,
+      weights_type,
+      weighting,
+      settings.decay_rounds,
+      settings.decays_within_round,
     )
   return tff.learning.templates.build_functional_model_delta_client_work(
     model=model,

@@ -10,16 +10,27 @@ import tensorflow_federated as tff
 from tff_textpriv.models import classifiers
 
 
+class ClassifierModel(tff.learning.models.FunctionalModel):
+  """A TFF functional model that tells where its vectors of ids end.
+
+  Attributes:
+    num_embedding_weights: How many of its first weights make a vector of an id.
+  """
+
+  num_embedding_weights = 1
+
+
 def from_classifier(
   model: classifiers.Classifier, initial_weights: Sequence[np.ndarray]
-) -> tff.learning.models.FunctionalModel:
+) -> ClassifierModel:
   """Makes the TFF model of a classifier.
 
-  Batches are those of `labelled_batching`: inputs `dense`, `dropout_seed`, `ids` and
-  `num_examples`, and labels int32 [batch]; rows after `num_examples` are padding,
-  which the model does not see. Training metrics: `loss` and `accuracy` (means over
-  all examples, with dropout), `num_examples` and `contributing_clients`, the clients
-  that had data and whose update was finite (TFF drops the metrics of the others).
+  Batches are those of `labelled_batching`: inputs `dense`, `dropout_seed`, `ids`,
+  `num_examples` and perhaps `vectors`, and labels int32 [batch]; rows after
+  `num_examples` are padding, which the model does not see. Training metrics: `loss` and
+  `accuracy` (means over all examples, with dropout), `num_examples` and
+  `contributing_clients`, the clients that had data and whose update was finite (TFF
+  drops the metrics of the others).
 
   Args:
     model: The classifier.
@@ -32,23 +43,30 @@ def from_classifier(
     num_examples = inputs['num_examples']
     return model.logits(
       trainable,
-      classifiers.Inputs(inputs['ids'][:num_examples], inputs['dense'][:num_examples]),
+      classifiers.Inputs(
+        inputs['ids'][:num_examples],
+        inputs['dense'][:num_examples],
+        inputs.get('vectors'),
+      ),
       inputs['dropout_seed'] if training else None,
     )
 
-  return _functional(
+  functional = _functional(
     initial_weights,
     predict_on_batch,
     dense=tf.TensorSpec([None, model.width], tf.float32),
     dropout_seed=tf.TensorSpec([2], tf.int32),
     ids=tf.TensorSpec([None, None], tf.int32),
     num_examples=tf.TensorSpec([], tf.int32),
+    **model.extra_specs,
   )
+  functional.num_embedding_weights = model.num_embedding_weights
+  return functional
 
 
 def for_elements(
   model: classifiers.Classifier, initial_weights: Sequence[np.ndarray]
-) -> tff.learning.models.FunctionalModel:
+) -> ClassifierModel:
   """Makes the TFF model of a classifier that reads what its Keras twin does.
 
   The same as `from_classifier`, for batches of those of `dense` and `ids` that have any
@@ -75,7 +93,7 @@ def _functional(
   initial_weights: Sequence[np.ndarray],
   predict_on_batch: Callable[..., tf.Tensor],
   **input_specs: tf.TensorSpec,
-) -> tff.learning.models.FunctionalModel:
+) -> ClassifierModel:
   """Makes the TFF model of what gives logits."""
 
   @tf.function(autograph=False)
@@ -83,7 +101,7 @@ def _functional(
     del sample_weight  # Padding is what has no weight.
     return tf.reduce_mean(classifiers.losses(output, label[: tf.shape(output)[0]]))
 
-  return tff.learning.models.FunctionalModel(
+  return ClassifierModel(
     initial_weights=(tuple(initial_weights), ()),
     predict_on_batch_fn=predict_on_batch,
     loss_fn=loss,

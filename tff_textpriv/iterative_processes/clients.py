@@ -18,6 +18,9 @@ from tff_textpriv.iterative_processes import (
   optimizers,
 )
 
+# The output layer of every model: a kernel and a bias.
+NUM_OUTPUT_WEIGHTS = 2
+
 
 class Client:
   """A client that trains a model of which the first weights may be its own.
@@ -26,11 +29,15 @@ class Client:
     trainer: What trains on the device.
     adapts: Whether a round begins with an epoch for the local part alone.
     trains: Whether its update is a difference of weights, and not a gradient.
-    specs: Types and shapes of the tensors that a device keeps: the local weights, the
-      optimizer's state and, with interpolation, its own copy of the shared part.
+    reconstructs: Whether its local part is made anew in each round, so that a model as
+      received has one only after that.
+    specs: Types and shapes of the tensors that a device keeps: the local weights, their
+      optimizer's state, perhaps where they started and, with interpolation, its own copy
+      of the shared part.
   """
 
   trains = True
+  reconstructs = False
 
   def __init__(
     self,
@@ -50,7 +57,11 @@ class Client:
     self.trainer = trainer
     self.adapts = adapts
     self._own_share = own_share
-    self._structure = [trainer.local_specs, trainer.optimizer_specs]
+    self._structure = [
+      trainer.local_specs,
+      trainer.optimizer_specs,
+      trainer.anchor_specs,
+    ]
     if own_share:
       # Whether there is a copy yet, and the copy.
       has_copy = tf.TensorSpec([], tf.bool)
@@ -64,7 +75,11 @@ class Client:
 
   def first_state(self, local: Sequence[np.ndarray]) -> bytes:
     """Returns what a device with these local weights keeps before it has trained."""
-    state: list[Any] = [tuple(local), self.trainer.initial_optimizer(local)]
+    state: list[Any] = [
+      tuple(local),
+      self.trainer.initial_optimizer(local),
+      tuple(local) if self.trainer.anchor_specs else (),
+    ]
     if self._own_share:
       zeros = tuple(tf.zeros(spec.shape) for spec in self.trainer.shared_specs)
       state.append((tf.constant(False), zeros))
@@ -81,7 +96,7 @@ class Client:
     Returns:
       The `local_training.Parts` and the optimizer's state.
     """
-    local, optimizer, *copy = tf.nest.pack_sequence_as(self._structure, leaves)
+    local, optimizer, anchor, *copy = tf.nest.pack_sequence_as(self._structure, leaves)
     if copy:
       ((has_copy, own),) = copy
       share = tf.where(has_copy, self._own_share, 0.0)
@@ -89,14 +104,25 @@ class Client:
         share * mine + (1 - share) * theirs
         for mine, theirs in zip(own, shared, strict=True)
       )
-    return local_training.Parts(tuple(local), tuple(shared)), optimizer
+    return local_training.Parts(tuple(local), tuple(shared), tuple(anchor)), optimizer
 
   def new_state(self, trained: local_training.Trained) -> list[tf.Tensor]:
     """Returns the tensors that a device keeps after training."""
-    state: list[Any] = [trained.parts.local, trained.optimizer]
+    state: list[Any] = [trained.parts.local, trained.optimizer, trained.parts.anchor]
     if self._own_share:
       state.append((tf.constant(True), trained.parts.shared))
     return tf.nest.flatten(state)
+
+  def dealt(
+    self, adaptation: Sequence[Any], batches: Sequence[Any]
+  ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Returns what the local part is trained on first, and what all is trained on.
+
+    Args:
+      adaptation: The batches that were made for the one.
+      batches: Those that were made for the other.
+    """
+    return adaptation, batches
 
   def answer(
     self, weights: Sequence[Any], batches: Sequence[Any]
@@ -111,17 +137,54 @@ class Client:
       The update of the shared weights, and all weights after training.
     """
     tensors = tuple(map(tf.constant, weights))
-    parts = local_training.Parts(tensors[: self.num_local], tensors[self.num_local :])
+    local, shared = tensors[: self.num_local], tensors[self.num_local :]
+    anchor = local if self.trainer.anchor_specs else ()
+    parts = local_training.Parts(local, shared, anchor)
+    adaptation, batches = self.dealt(batches if self.adapts else [], batches)
     trained = self.trainer.train(
       parts,
       self.trainer.initial_optimizer(parts.local),
-      batches if self.adapts else [],
+      adaptation,
       batches,
     ).parts
     update = [
       before - after for before, after in zip(parts.shared, trained.shared, strict=True)
     ]
     return update, [*trained.local, *trained.shared]
+
+
+class ReconstructingClient(Client):
+  """A client that makes its local part anew in each round, as TFF's `build_fed_recon` does."""
+
+  reconstructs = True
+
+  def __init__(
+    self,
+    trainer: local_training.LocalTrainer,
+    *,
+    splits_data: bool,
+    num_epochs: int,
+  ):
+    """Lays nothing out: nothing is kept.
+
+    Args:
+      trainer: What trains on the device.
+      splits_data: Whether every other batch reconstructs, and the rest trains; all
+        batches do both otherwise.
+      num_epochs: How often what trains is passed over.
+    """
+    super().__init__(trainer, adapts=True)
+    self._splits_data = splits_data
+    self._num_epochs = num_epochs
+
+  def dealt(
+    self, adaptation: Sequence[Any], batches: Sequence[Any]
+  ) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Returns the batches that reconstruct, and those that train."""
+    del adaptation  # One data set is dealt to both.
+    if self._splits_data:
+      return batches[::2], list(batches[1::2]) * self._num_epochs
+    return batches, list(batches) * self._num_epochs
 
 
 class GradientClient(Client):
@@ -168,4 +231,57 @@ def training(
     optimizer: Takes the steps; by default the settings'.
   """
   optimizer = optimizer or optimizers.client_optimizer(settings)
-  return Client(local_training.LocalTrainer(model, optimizer, num_local=0))
+  trainer = local_training.LocalTrainer(
+    model, optimizer, num_local=0, decays=settings.decays_within_round
+  )
+  return Client(trainer)
+
+
+def personal(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.PersonalSettings,
+  num_local: int,
+  *,
+  local_step: float = 1.0,
+  anchor_strength: float = 0.0,
+  adapts: bool = False,
+  own_share: float = 0.0,
+) -> Client:
+  """Describes a client that keeps the model's first weights for itself.
+
+  Args:
+    model: What is trained.
+    settings: Those of methods whose users have a part of the model.
+    num_local: How many of the first weights stay on the device.
+    local_step: The step size of these, in units of the client's.
+    anchor_strength: How strongly these are pulled to where they started.
+    adapts: Whether a round begins with an epoch for these alone.
+    own_share: How much of the other weights is the device's own; see `Client`.
+  """
+  trainer = local_training.LocalTrainer(
+    model,
+    optimizers.client_optimizer(settings),
+    num_local=num_local,
+    local_step=local_step,
+    fresh_optimizer=settings.fresh_optimizer,
+    anchor_strength=anchor_strength,
+    decays=settings.decays_within_round,
+  )
+  return Client(trainer, adapts=adapts, own_share=own_share)
+
+
+def output_layer(
+  model: tff.learning.models.FunctionalModel,
+  settings: common_settings.LocalTrainingSettings,
+) -> Client:
+  """Describes a client that trains the output layer, with all below it frozen.
+
+  Args:
+    model: What is trained.
+    settings: Those of local training.
+  """
+  num_below = len(model.initial_weights[0]) - NUM_OUTPUT_WEIGHTS
+  trainer = local_training.LocalTrainer(
+    model, optimizers.client_optimizer(settings), num_below, trains_local=False
+  )
+  return Client(trainer)

@@ -39,6 +39,11 @@ class AlgorithmSettings(settings_lib.Settings):
     """The rounds over which the step size of clients falls to zero; `None` for never."""
     return None
 
+  @property
+  def decays_within_round(self) -> bool:
+    """Whether the step size of clients falls to zero in each round."""
+    return False
+
   def step_scale(self, round_number: int) -> float:
     """Returns what the clients' step size is multiplied by in a round, from 0 on."""
     if self.decay_rounds is None:
@@ -165,11 +170,21 @@ class ScheduleSettings(AlgorithmSettings):
     'not set.',
     low=1,
   )
+  client_decay_within_round: bool = setting(
+    False,
+    'Let the step size of the client decay linearly over the batches of each round, from '
+    'the whole to zero, and in the same way over those of an adaptation.',
+  )
 
   @property
   def decay_rounds(self) -> int | None:
     """See the base class."""
     return self.client_decay_rounds
+
+  @property
+  def decays_within_round(self) -> bool:
+    """See the base class."""
+    return self.client_decay_within_round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +211,12 @@ class PersonalSettings(
     choices=CLIENT_OPTIMIZERS,
   )
   client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+  fresh_optimizer: bool = setting(
+    False,
+    'Start the optimizer of a user’s own part anew in each round, and once more after '
+    'adaptation, as the private vocabulary paper’s code does; by default it goes on where '
+    'it was.',
+  )
   user_words: int | None = setting(
     None,
     'Size of a user’s own vocabulary: the most frequent words of its text; all if not '

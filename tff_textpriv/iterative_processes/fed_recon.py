@@ -19,6 +19,23 @@ class FedReconSettings(
     choices=common_settings.CLIENT_OPTIMIZERS,
   )
   client_learning_rate: float = setting(0.005, 'Step size of the client.', above=0)
+  reconstruction_data: str = setting(
+    'all',
+    'What the embeddings of private tokens are made of: all batches of a user, which train '
+    'the rest too (all); or every other batch, and only those between train the rest, as in '
+    'the paper (half). Of one batch alone nothing is left to train then.',
+    choices=('all', 'half'),
+  )
+
+  @property
+  def local_epochs(self) -> int:
+    """One: what trains is passed over again in the round, what reconstructs is not."""
+    return 1
+
+  @property
+  def splits_data(self) -> bool:
+    """Whether what reconstructs does not train."""
+    return self.reconstruction_data == 'half'
 
 
 def build_fed_recon(
@@ -26,9 +43,10 @@ def build_fed_recon(
 ) -> algorithm.Process:
   """Builds federated reconstruction, by TFF's own builder.
 
-  In each round a user makes the embeddings of private tokens, the model's first weight,
-  anew by an epoch with all else frozen; then trains all else, which is averaged. Nothing
-  is kept between rounds.
+  In each round a user makes the embeddings of private tokens, the model's first weight, of
+  all its data, or of a half of them, by an epoch with all else frozen; then it trains all
+  else, of all its data or of the other half, which is averaged. Nothing is kept between
+  rounds.
 
   Args:
     model: What is trained; carries the initial weights.
@@ -62,7 +80,10 @@ def build_fed_recon(
     client_optimizer_fn=optimizer,
     reconstruction_optimizer_fn=optimizer,
     model_aggregator_factory=of_mechanism.mean(mechanism, by_examples=True),
-    dataset_split_fn=tff.learning.models.ReconstructionModel.simple_dataset_split_fn,
+    dataset_split_fn=tff.learning.models.ReconstructionModel.build_dataset_split_fn(
+      post_recon_epochs=settings.client_epochs_per_round,
+      split_dataset=settings.splits_data,
+    ),
   )
 
 
@@ -70,11 +91,12 @@ def client(model: algorithm.Model, settings: FedReconSettings) -> algorithm.Clie
   """Describes what a user does in a round."""
   from tff_textpriv.iterative_processes import clients, local_training, optimizers
 
-  return clients.Client(
+  return clients.ReconstructingClient(
     local_training.LocalTrainer(
       model, optimizers.client_optimizer(settings), num_local=1, trains_local=False
     ),
-    adapts=True,
+    splits_data=settings.splits_data,
+    num_epochs=settings.client_epochs_per_round,
   )
 
 

@@ -22,6 +22,18 @@ class FedeVocabSettings(common_settings.PersonalSettings):
     'steps than the rest’s the table learns less of a few texts by heart.',
     above=0,
   )
+  anchor_strength: float = setting(
+    0.0,
+    'Pull of a user’s own table towards where it started, the public vectors if there are '
+    'any: in each step, it goes back this share of the way, times the step size.',
+    low=0,
+  )
+  local_layers: str = setting(
+    'embedding',
+    'What stays on the device: the embedding only; or, of an encoder, its positions and '
+    'the normalisation above both too, as in the paper’s code (embedding_block).',
+    choices=('embedding', 'embedding_block'),
+  )
 
 
 def build_fede_vocab(
@@ -55,17 +67,20 @@ def build_fede_vocab(
 
 
 def client(model: algorithm.Model, settings: FedeVocabSettings) -> algorithm.Client:
-  """Describes a client: the first weight, the table, is its own."""
-  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+  """Describes a client: the table is its own, and perhaps what is added to it."""
+  from tff_textpriv.iterative_processes import clients
 
+  num_local = 1
+  if settings.local_layers == 'embedding_block':
+    # A functional model of the caller's own does not say: it has a table only.
+    num_local = getattr(model, 'num_embedding_weights', 1)
   step = settings.client_learning_rate
-  return clients.Client(
-    local_training.LocalTrainer(
-      model,
-      optimizers.client_optimizer(settings),
-      num_local=1,
-      local_step=(settings.table_learning_rate or step) / step,
-    ),
+  return clients.personal(
+    model,
+    settings,
+    num_local,
+    local_step=(settings.table_learning_rate or step) / step,
+    anchor_strength=settings.anchor_strength,
     adapts=settings.adaptive_updating,
   )
 

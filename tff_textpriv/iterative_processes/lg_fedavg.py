@@ -6,9 +6,6 @@ from tff_textpriv.iterative_processes import algorithm, common_settings
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
 
-# The output layer of every model: a kernel and a bias.
-_NUM_OUTPUT_WEIGHTS = 2
-
 
 @dataclasses.dataclass(frozen=True)
 class LgFedAvgSettings(common_settings.PersonalSettings):
@@ -61,17 +58,12 @@ def build_lg_fedavg(
 
 def client(model: algorithm.Model, settings: LgFedAvgSettings) -> algorithm.Client:
   """Describes a client: the table and perhaps the layers above it are its own."""
-  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+  from tff_textpriv.iterative_processes import clients
 
   num_local = 1
   if settings.local_layers == 'representation':
-    num_local = len(model.initial_weights[0]) - _NUM_OUTPUT_WEIGHTS
-  return clients.Client(
-    local_training.LocalTrainer(
-      model, optimizers.client_optimizer(settings), num_local=num_local
-    ),
-    own_share=settings.interpolation,
-  )
+    num_local = len(model.initial_weights[0]) - clients.NUM_OUTPUT_WEIGHTS
+  return clients.personal(model, settings, num_local, own_share=settings.interpolation)
 
 
 ALGORITHM = algorithm.Algorithm(

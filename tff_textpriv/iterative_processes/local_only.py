@@ -49,15 +49,9 @@ def build_local_only(
 
 def client(model: algorithm.Model, settings: LocalOnlySettings) -> algorithm.Client:
   """Describes a client: all weights are its own."""
-  from tff_textpriv.iterative_processes import clients, local_training, optimizers
+  from tff_textpriv.iterative_processes import clients
 
-  return clients.Client(
-    local_training.LocalTrainer(
-      model,
-      optimizers.client_optimizer(settings),
-      num_local=len(model.initial_weights[0]),
-    )
-  )
+  return clients.personal(model, settings, len(model.initial_weights[0]))
 
 
 ALGORITHM = algorithm.Algorithm(

@@ -24,10 +24,12 @@ class Parts(NamedTuple):
   Attributes:
     local: The weights that stay; the first ones of the model.
     shared: The weights that the server hands out.
+    anchor: Where the local weights started; empty if nothing pulls them there.
   """
 
   local: Tensors
   shared: Tensors
+  anchor: Tensors = ()
 
 
 class Trained(NamedTuple):
@@ -56,6 +58,7 @@ class LocalTrainer:
     batch_spec: What a batch is.
     local_specs: Types and shapes of the local weights; a table may have any length.
     shared_specs: Those of the shared weights.
+    anchor_specs: Those of where the local weights started, if that is kept.
   """
 
   def __init__(
@@ -66,6 +69,9 @@ class LocalTrainer:
     *,
     trains_local: bool = True,
     local_step: float = 1.0,
+    fresh_optimizer: bool = False,
+    anchor_strength: float = 0.0,
+    decays: bool = False,
   ):
     """Prepares training.
 
@@ -77,16 +83,26 @@ class LocalTrainer:
       trains_local: Whether the second step trains the local part too, or only the
         shared one.
       local_step: The step size of the local part, in units of the optimizer's.
+      fresh_optimizer: Whether the local part's optimizer starts anew in each round, and
+        once more after adaptation, instead of going on where it was.
+      anchor_strength: How strongly each step pulls the local part to where it started:
+        this times the step size is the share of the way back.
+      decays: Whether the step size falls linearly to zero over the batches of a round, in
+        either step.
     """
     self._model = model
     self._optimizer = optimizer
     self._trains_local = trains_local
     self._local_step = local_step
+    self._fresh_optimizer = fresh_optimizer
+    self._anchor_strength = anchor_strength
+    self._decays = decays
     specs = [tf.TensorSpec(w.shape, tf.float32) for w in model.initial_weights[0]]
     if num_local:
       specs[0] = tf.TensorSpec([None, *specs[0].shape[1:]], tf.float32)
     self.batch_spec = model.input_spec
     self.local_specs = tuple(specs[:num_local])
+    self.anchor_specs = self.local_specs if anchor_strength else ()
     self.shared_specs = tuple(specs[num_local:])
 
   def initial_optimizer(self, weights: Sequence[Any]) -> Any:
@@ -135,22 +151,28 @@ class LocalTrainer:
       number any more, or a weight has moved too far to be true, everything is as it was,
       and the metrics and the number of examples are zero.
     """
-    local, shared = parts
-    state = self._with_step_size(optimizer, self._local_step * scale)
-    local, state = self._adapt(local, state, shared, adaptation)
+    local, shared, anchor = parts
+    first = self._with_step_size(optimizer, self._local_step * scale)
+    local, state = self._adapt(local, first, shared, anchor, adaptation, scale)
     local, shared, state, metrics, num_examples = self._train(
-      local, shared, state, batches, scale, correction
+      local,
+      shared,
+      anchor,
+      first if self._fresh_optimizer else state,
+      batches,
+      scale,
+      correction,
     )
-    moved = tf.nest.map_structure(tf.subtract, (local, shared), tuple(parts))
+    moved = tf.nest.map_structure(tf.subtract, (local, shared), parts[:2])
     numbers = [leaf for leaf in tf.nest.flatten(state) if leaf.dtype.is_floating]
     is_sound = sound_updates.are_sound(tf.nest.flatten(moved)) & tf.reduce_all(
       tf.stack([tf.reduce_all(tf.math.is_finite(leaf)) for leaf in numbers])
     )
 
     trained = Trained(
-      Parts(local, shared),
+      Parts(local, shared, anchor),
       # The step size of this round is not the next one's.
-      self._with_step_size(state, 1.0),
+      optimizer if self._fresh_optimizer else self._with_step_size(state, 1.0),
       metrics,
       num_examples,
     )
@@ -163,36 +185,68 @@ class LocalTrainer:
     # One or the other: a choice number by number would cost another look at all.
     return tf.cond(is_sound, lambda: trained, lambda: nothing)
 
-  def _adapt(self, local, state, shared, batches):
+  def _adapt(self, local, state, shared, anchor, batches, scale):
     """Trains the local part alone."""
     if self.local_specs:
+      done, number = tf.zeros([]), self._number(batches)
       for batch in iter(batches):
+        state = self._decayed(state, self._local_step * scale, done / number)
         gradients, _ = self._gradients(batch, local, after=shared)
-        state, local = self._optimizer.next(state, local, gradients)
+        state, local = self._step(state, local, gradients, anchor)
+        done += 1.0
     return local, state
 
-  def _train(self, local, shared, state, batches, scale, correction):
+  def _train(self, local, shared, anchor, state, batches, scale, correction):
     """Trains the shared part, and the local part if that is trained along."""
     metrics = self._model.initialize_metrics_state()
     num_examples = tf.zeros([])
     shared_state = self._with_step_size(self.initial_optimizer(shared), scale)
     num_local = len(local) if self._trains_local else 0
+    done, number = tf.zeros([]), self._number(batches)
     for batch in iter(batches):
       if num_local:
         gradients, output = self._gradients(batch, (*local, *shared))
-        state, local = self._optimizer.next(state, local, gradients[:num_local])
+        state = self._decayed(state, self._local_step * scale, done / number)
+        state, local = self._step(state, local, gradients[:num_local], anchor)
       else:
         gradients, output = self._gradients(batch, shared, before=local)
       if self.shared_specs:
         of_shared = gradients[num_local:]
         if correction is not None:
           of_shared = tf.nest.map_structure(tf.add, of_shared, correction)
+        shared_state = self._decayed(shared_state, scale, done / number)
         shared_state, shared = self._optimizer.next(shared_state, shared, of_shared)
       metrics = self._model.update_metrics_state(
         metrics, labels=batch[1], batch_output=output
       )
       num_examples += tf.cast(output.num_examples, tf.float32)
+      done += 1.0
     return local, shared, state, metrics, num_examples
+
+  @tf.autograph.experimental.do_not_convert
+  def _number(self, batches):
+    """Returns the number of batches, if the step size falls with them."""
+    if not self._decays:
+      return 1.0
+    if isinstance(batches, tf.data.Dataset):
+      return batches.reduce(0.0, lambda number, _: number + 1.0)
+    return float(len(batches))
+
+  @tf.autograph.experimental.do_not_convert
+  def _decayed(self, state, scale, done):
+    """Returns an optimizer's state with what is left of the step size."""
+    return self._with_step_size(state, scale * (1.0 - done)) if self._decays else state
+
+  @tf.autograph.experimental.do_not_convert
+  def _step(self, state, local, gradients, anchor):
+    """Takes a step of the local part, and one back to where it started, if asked for."""
+    state, local = self._optimizer.next(state, local, gradients)
+    if anchor:
+      share = self._anchor_strength * self._optimizer.get_hparams(state)[_STEP_SIZE]
+      local = tf.nest.map_structure(
+        lambda weight, start: weight - share * (weight - start), local, anchor
+      )
+    return state, local
 
   # Converting it would take longer than tracing it; there is no loop in it.
   @tf.autograph.experimental.do_not_convert

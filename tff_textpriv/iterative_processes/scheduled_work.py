@@ -1,4 +1,4 @@
-"""Client work whose step size falls from round to round.
+"""Client work whose step size falls, from round to round or in each of them.
 
 TFF has a builder for this, which does not take functional models in 0.87: its training
 loop begins with weights of one Python type and ends with another.
@@ -83,7 +83,8 @@ def model_training(
   optimizer: tff.learning.optimizers.Optimizer,
   weights_type: tff.Type,
   weighting: tff.learning.ClientWeighting,
-  decay_rounds: int,
+  decay_rounds: int | None,
+  decays_within_round: bool,
 ) -> tff.learning.templates.ClientWorkProcess:
   """Makes client work that trains the whole model and sends the difference.
 
@@ -92,9 +93,12 @@ def model_training(
     optimizer: Takes the local steps.
     weights_type: The type of the model's weights.
     weighting: How much an update counts.
-    decay_rounds: The rounds over which the step size falls to zero.
+    decay_rounds: The rounds over which the step size falls to zero; `None` for never.
+    decays_within_round: Whether it also falls to zero in each round.
   """
-  trainer = local_training.LocalTrainer(model, optimizer, num_local=0)
+  trainer = local_training.LocalTrainer(
+    model, optimizer, num_local=0, decays=decays_within_round
+  )
 
   def train(weights, scale, batches):
     parts = local_training.Parts((), tuple(weights.trainable))

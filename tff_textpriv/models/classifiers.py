@@ -29,10 +29,13 @@ class Inputs(NamedTuple):
   Attributes:
     ids: Integer tensor [batch, length], padded at the end with `num_ids`.
     dense: Float tensor [batch, width].
+    vectors: Float tensor [n, embedding size], rows that follow those of the embedding
+      table and are never trained; for models that have `extra_specs` only.
   """
 
   ids: tf.Tensor
   dense: tf.Tensor
+  vectors: tf.Tensor | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +56,16 @@ class Classifier(abc.ABC):
   def num_outputs(self) -> int:
     """The number of logits: one for two classes, else one a class."""
     return 1 if self.num_classes == 2 else self.num_classes
+
+  @property
+  def num_embedding_weights(self) -> int:
+    """How many of the first weights make a vector of an id, if one is made."""
+    return 1
+
+  @property
+  def extra_specs(self) -> dict[str, tf.TensorSpec]:
+    """What the model reads beside ids and dense numbers, by its name in `Inputs`."""
+    return {}
 
   @abc.abstractmethod
   def initial_weights(self, seed: int) -> list[np.ndarray]:

@@ -106,10 +106,29 @@ def body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
     ) from error
 
 
-def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
+def pooler(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
+  """Returns kernel and bias of the dense layer below the output layer, if any.
 
-  def dense(name: str) -> list[np.ndarray]:
-    return [tensors.take(f'{name}.weight').T.copy(), tensors.take(f'{name}.bias')]
+  Raises:
+    CheckpointError: If they are not of the encoder's width.
+  """
+  name = _POOLERS[size.kind]
+  if f'{name}.weight' not in tensors:
+    return []
+  found = _dense(tensors, name)
+  if [each.shape for each in found] != [(size.width, size.width), (size.width,)]:
+    raise pretrained.PretrainedError(
+      f'{tensors.source}: {name} has the shape {found[0].shape}; config.json says width '
+      f'{size.width}'
+    )
+  return found
+
+
+def _dense(tensors: pretrained.Tensors, name: str) -> list[np.ndarray]:
+  return [tensors.take(f'{name}.weight').T.copy(), tensors.take(f'{name}.bias')]
+
+
+def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
 
   def norm(name: str) -> list[np.ndarray]:
     return [tensors.take(f'{name}.weight'), tensors.take(f'{name}.bias')]
@@ -121,10 +140,14 @@ def _body(tensors: pretrained.Tensors, size: EncoderSize) -> list[np.ndarray]:
   prefix, uses, output, first_norm, inner, outer, second_norm = _LAYERS[size.kind]
   for number in range(size.num_layers):
     layer = prefix.format(number)
-    kernels, biases = zip(*(dense(layer + use) for use in uses), strict=True)
+    kernels, biases = zip(*(_dense(tensors, layer + use) for use in uses), strict=True)
     body += [np.concatenate(kernels, axis=1), np.concatenate(biases)]
-    body += [*dense(layer + output), *norm(layer + first_norm)]
-    body += [*dense(layer + inner), *dense(layer + outer), *norm(layer + second_norm)]
+    body += [*_dense(tensors, layer + output), *norm(layer + first_norm)]
+    body += [
+      *_dense(tensors, layer + inner),
+      *_dense(tensors, layer + outer),
+      *norm(layer + second_norm),
+    ]
   return body
 
 

@@ -45,6 +45,11 @@ class Encoder(sequence_classifiers.SequenceClassifier):
   size: EncoderSize
   checkpoint: str | None = None
 
+  @property
+  def num_embedding_weights(self) -> int:
+    """The table, the positions, and the normalisation of their sum."""
+    return 4
+
   def initial_shared_weights(self, seed: int) -> list[np.ndarray]:
     """Reads or draws all weights but the table; the output layer is always drawn."""
     rng = np.random.default_rng([seed, 2])
@@ -57,6 +62,7 @@ class Encoder(sequence_classifiers.SequenceClassifier):
       return [drawn(rows, columns), np.zeros(columns, np.float32)]
 
     norm = initializers.normalization
+    pooler: list[np.ndarray] = []
     if self.checkpoint is None:
       body = [drawn(self.size.max_positions, width), *norm(width)]
       for _ in range(self.size.num_layers):
@@ -65,8 +71,10 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     else:
       tensors = pretrained.read_tensors(self.checkpoint)
       body = encoder_checkpoints.body(tensors, self.size)
-    pooler = dense(width, width)
-    return [*body, *pooler, *dense(width, self.num_outputs)]
+      pooler = encoder_checkpoints.pooler(tensors, self.size)
+    # Drawn anyway, so that the output layer is the same whether a checkpoint has one.
+    drawn_pooler = dense(width, width)
+    return [*body, *(pooler or drawn_pooler), *dense(width, self.num_outputs)]
 
   def logits_from_embeddings(
     self,

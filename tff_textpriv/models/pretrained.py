@@ -32,6 +32,10 @@ class Tensors:
       for name, value in tensors.items()
     }
 
+  def __contains__(self, name: str) -> bool:
+    """Tells whether there is a tensor of a name."""
+    return name in self._tensors
+
   def take(self, name: str) -> np.ndarray:
     """Returns a tensor as float32; `PretrainedError` if there is none."""
     # Checkpoints that were converted from TensorFlow call a norm's weights so.

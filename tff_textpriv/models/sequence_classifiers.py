@@ -14,6 +14,9 @@ import tensorflow as tf
 
 from tff_textpriv.models import classifiers, dropout, initializers, recurrent
 
+# What stands for a vector of zeros: one of zeros alone is padding to the Keras twins.
+_NOTHING = np.float32(1e-30)
+
 
 @dataclasses.dataclass(frozen=True)
 class SequenceClassifier(classifiers.Classifier):
@@ -22,10 +25,22 @@ class SequenceClassifier(classifiers.Classifier):
   Attributes:
     embedding_size: The width of the table.
     dropout: The share of units that training drops.
+    zero_unknown: Whether the table's last row, the unknown word, is read as zeros
+      whatever stands in it, so that it is not trained either.
+    reads_vectors: Whether ids after the table are rows of `Inputs.vectors`.
   """
 
   embedding_size: int
   dropout: float
+  zero_unknown: bool = dataclasses.field(default=False, kw_only=True)
+  reads_vectors: bool = dataclasses.field(default=False, kw_only=True)
+
+  @property
+  def extra_specs(self) -> dict[str, tf.TensorSpec]:
+    """What the model reads beside ids and dense numbers; see the base class."""
+    if not self.reads_vectors:
+      return {}
+    return {'vectors': tf.TensorSpec([None, self.embedding_size], tf.float32)}
 
   @abc.abstractmethod
   def initial_shared_weights(self, seed: int) -> list[np.ndarray]:
@@ -77,14 +92,23 @@ class SequenceClassifier(classifiers.Classifier):
     inputs: classifiers.Inputs,
     dropout_seed: tf.Tensor | None = None,
   ) -> tf.Tensor:
-    """Scores the classes; see the base class. Padding is an id beyond the table."""
+    """Scores the classes; see the base class. Padding is an id beyond all rows."""
     table, *shared_weights = weights
     num_rows = tf.shape(table)[0]
-    mask = tf.less(inputs.ids, num_rows)
+    vectors = inputs.vectors
+    num_vectors = 0 if vectors is None else tf.shape(vectors)[0]
+    mask = tf.less(inputs.ids, num_rows + num_vectors)
     # What all rows have as padding costs time and says nothing.
     longest = tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))
     ids, mask = inputs.ids[:, :longest], mask[:, :longest]
     embedded = tf.gather(table, tf.minimum(ids, num_rows - 1))
+    if self.zero_unknown:
+      is_unknown = tf.equal(ids, num_rows - 1)[:, :, tf.newaxis]
+      embedded = tf.where(is_unknown, _NOTHING, embedded)
+    if vectors is not None:
+      places = tf.clip_by_value(ids - num_rows, 0, num_vectors - 1)
+      is_beyond = tf.greater_equal(ids, num_rows)[:, :, tf.newaxis]
+      embedded = tf.where(is_beyond, tf.gather(vectors, places), embedded)
     return self.logits_from_embeddings(shared_weights, embedded, mask, dropout_seed)
 
   def to_keras(self, weights: classifiers.Weights | None = None) -> tf.keras.Model:
@@ -94,7 +118,9 @@ class SequenceClassifier(classifiers.Classifier):
     table = tf.keras.layers.Embedding(self.num_ids + 1, self.embedding_size)
     model = tf.keras.Model({'ids': ids}, self._keras_logits(table(ids)))
     if weights is not None:
-      rows = np.asarray(weights[0])
+      rows = np.array(weights[0])
+      if self.zero_unknown:
+        rows[-1] = _NOTHING
       padded = np.concatenate([rows, np.zeros_like(rows[:1])])
       model.set_weights([padded, *self._keras_weights(weights[1:])])
     return model
@@ -188,6 +214,16 @@ class SplitTableClassifier(classifiers.Classifier):
   def of(cls, whole: SequenceClassifier, num_first: int) -> 'SplitTableClassifier':
     """Splits the table of a classifier after so many rows."""
     return cls(whole.num_ids, whole.width, whole.num_classes, whole, num_first)
+
+  @property
+  def num_embedding_weights(self) -> int:
+    """How many of the first weights make a vector of an id; see the base class."""
+    return 1 + self.whole.num_embedding_weights
+
+  @property
+  def extra_specs(self) -> dict[str, tf.TensorSpec]:
+    """What the model reads beside ids and dense numbers; see the base class."""
+    return self.whole.extra_specs
 
   def split(self, weights: classifiers.Weights) -> list[np.ndarray]:
     """Returns weights of the whole classifier as those of this one."""

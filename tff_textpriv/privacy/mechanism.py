@@ -51,7 +51,7 @@ class Deployment:
     spent_besides: What these users spend besides its rounds, an epsilon.
     spent_elsewhere: What other users of the run spend, an epsilon.
     separation: The least number of rounds from one participation of a user to the next.
-    dropout_rate: The probability that a user who was drawn does not report.
+    device_failure_rate: The probability that a user who was drawn does not report.
     stages: The rounds of each phase in which these users train, in order, where there are
       several; together they are all rounds.
     stage: Which of them it is for.
@@ -70,7 +70,7 @@ class Deployment:
   spent_besides: float = 0.0
   spent_elsewhere: float = 0.0
   separation: int = 1
-  dropout_rate: float = 0.0
+  device_failure_rate: float = 0.0
   stages: tuple[int, ...] = ()
   stage: int = 0
   simulated_sampling: str | None = None

@@ -90,7 +90,7 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
         deployment.sampling,
         deployment.population,
         deployment.cohort,
-        deployment.dropout_rate,
+        deployment.device_failure_rate,
       ),
     )
 

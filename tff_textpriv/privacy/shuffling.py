@@ -68,18 +68,18 @@ class Crowd:
     sampling: How cohorts are drawn: 'poisson', 'fixed' or 'separated'.
     population: Users who may be drawn.
     cohort: (Expected) users per round.
-    dropout_rate: The probability that a user who was drawn does not report.
+    device_failure_rate: The probability that a user who was drawn does not report.
   """
 
   sampling: str = 'fixed'
   population: int = 1
   cohort: int = 1
-  dropout_rate: float = 0.0
+  device_failure_rate: float = 0.0
 
   @property
   def always_complete(self) -> bool:
     """Whether every round has as many reports as planned."""
-    return self.sampling == 'fixed' and self.dropout_rate == 0
+    return self.sampling == 'fixed' and self.device_failure_rate == 0
 
   def reports(self, shortfall: float) -> int:
     """Returns how many reports a round has, given that a certain user's is among them.
@@ -93,7 +93,8 @@ class Crowd:
     others, share = self.cohort - 1, 1.0
     if self.sampling != 'fixed':
       others, share = self.population - 1, self.cohort / self.population
-    return 1 + int(stats.binom.ppf(shortfall, others, share * (1 - self.dropout_rate)))
+    likelihood = share * (1 - self.device_failure_rate)
+    return 1 + int(stats.binom.ppf(shortfall, others, likelihood))
 
   def counted_on(self, participations: int, delta: float) -> tuple[int, float]:
     """Returns how many reports all of a user's rounds have, and what is left of delta."""

@@ -47,7 +47,7 @@ class CohortSampler:
       probability. A user's slot follows from the user's own id. The privacy accountant
       must treat each as what it is.
     cohort_size: The number of users a round, expected or exact.
-    dropout_rate: The probability that a user who was drawn does not report.
+    device_failure_rate: The probability that a user who was drawn does not report.
     stream: Where the draws come from.
     slots: With `banded_poisson`, the number of slots.
   """
@@ -58,7 +58,7 @@ class CohortSampler:
     cohort_size: int,
     sampling: str,
     stream: randomness.Stream,
-    dropout_rate: float = 0.0,
+    device_failure_rate: float = 0.0,
     slots: int = 1,
   ):
     """Prepares the draws.
@@ -68,7 +68,7 @@ class CohortSampler:
       cohort_size: The number of users a round, expected or exact.
       sampling: `poisson`, `fixed`, `separated` or `banded_poisson`.
       stream: Where the draws come from; a secret, if a promise rests on them.
-      dropout_rate: The probability that a user who was drawn does not report.
+      device_failure_rate: The probability that a user who was drawn does not report.
       slots: With `banded_poisson`, the number of slots.
     """
     if cohort_size > len(client_ids):
@@ -86,7 +86,7 @@ class CohortSampler:
     self.client_ids = client_ids
     self._places = {user: place for place, user in enumerate(client_ids)}
     self.cohort_size = cohort_size
-    self.dropout_rate = dropout_rate
+    self.device_failure_rate = device_failure_rate
     self.stream = stream
     if sampling == 'separated':
       shares = stream.shares('turn', client_ids)
@@ -127,5 +127,5 @@ class CohortSampler:
   def reporting(self, users: Sequence[str], round_number: int) -> list[str]:
     """Returns those of a round's users whose devices last until they have reported."""
     rng = self.stream.generator('dropout', round_number)
-    lasts = rng.random(len(users)) >= self.dropout_rate
+    lasts = rng.random(len(users)) >= self.device_failure_rate
     return [user for user, does in zip(users, lasts, strict=True) if does]

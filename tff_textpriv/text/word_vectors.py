@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,24 +59,35 @@ def _numbers(texts: Sequence[str]) -> np.ndarray:
     raise ValueError('a number that cannot be read') from None
 
 
+class SomeVectors(NamedTuple):
+  """The vectors of some words of a file.
+
+  Attributes:
+    of_word: The vectors by word, in the order of the file, float32 [width].
+    mean: The mean of the vectors of all words of the file, float32 [width].
+  """
+
+  of_word: dict[str, np.ndarray]
+  mean: np.ndarray
+
+
 def read_some(
   path: str | pathlib.Path, needed: Container[str], first: int = 0
-) -> dict[str, np.ndarray]:
+) -> SomeVectors:
   """Reads the vectors of some words, and those of the first words of the file.
 
   Args:
     path: The file; its words are in the order of their frequency, as a rule.
     needed: Words that are kept wherever they are.
     first: How many words at the beginning are kept anyway.
-
-  Returns:
-    The vectors by word, in the order of the file.
   """
-  return {
-    word: vector
-    for place, (word, vector) in enumerate(read(path))
-    if place < first or word in needed
-  }
+  of_word: dict[str, np.ndarray] = {}
+  total, number = np.zeros((), np.float64), 0
+  for place, (word, vector) in enumerate(read(path)):
+    total, number = total + vector, place + 1
+    if place < first or word in needed:
+      of_word[word] = vector
+  return SomeVectors(of_word, (total / number).astype(np.float32))
 
 
 def fill(

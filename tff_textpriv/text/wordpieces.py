@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from tff_textpriv.text import normalize, tokens
 
-_INSIDE = '##'
+# Marks a piece that is not the beginning of a word.
+INSIDE = '##'
 # A longer word counts as unknown, as in BERT's own code.
 _MAX_WORD = 100
 
@@ -30,7 +31,7 @@ class WordPieces:
 
   def split(self, text: str) -> list[str]:
     """Splits a text into pieces, without marks of its start and its end."""
-    return [piece for word in self._words(text) for piece in self._split_word(word)]
+    return [piece for word in self._words(text) for piece in self.split_word(word)]
 
   def _words(self, text: str) -> list[str]:
     """Splits a text at white space, and marks off punctuation."""
@@ -41,13 +42,13 @@ class WordPieces:
     spaced = ''.join(f' {c} ' if _is_mark(c) else c for c in text)
     return spaced.split()
 
-  def _split_word(self, word: str) -> list[str]:
+  def split_word(self, word: str) -> list[str]:
     """Takes the longest piece that fits, again and again; unknown if none does."""
     if len(word) > _MAX_WORD:
       return [tokens.UNKNOWN]
     pieces, start = [], 0
     while start < len(word):
-      prefix = _INSIDE if start else ''
+      prefix = INSIDE if start else ''
       end = len(word)
       while end > start and prefix + word[start:end] not in self._known:
         end -= 1

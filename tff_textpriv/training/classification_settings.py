@@ -43,6 +43,13 @@ class ClassificationSettings(settings_lib.Settings):
     'With --federation=dirichlet, how alike clients are; small is different.',
     above=0,
   )
+  dirichlet_prior: str = setting(
+    'uniform',
+    'With --federation=dirichlet, what --dirichlet_alpha is multiplied by for each class: '
+    'nothing (uniform), or its share of the training examples (classes), as in the private '
+    'vocabulary paper’s code, where users differ more.',
+    choices=('uniform', 'classes'),
+  )
   updates_per_epoch: int | None = setting(
     None,
     'Local updates of a pass over a client’s examples, however many these are: sets '
@@ -152,7 +159,7 @@ class ClassificationRunSettings(run_settings.RunSettings):
   rounds_per_eval: int = setting(
     5, 'Rounds between evaluations on the validation examples.', low=1
   )
-  dropout_rate: float = setting(
+  device_failure_rate: float = setting(
     0.0,
     'Share of a round’s clients whose devices drop out before they have reported; the '
     'mean is that of the others, and metrics.csv counts them.',

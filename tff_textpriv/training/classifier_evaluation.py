@@ -31,14 +31,18 @@ class ClassifierEvaluator:
       weight_specs = [
         tf.TensorSpec(weight.shape, tf.float32) for weight in model.initial_weights(0)
       ]
-    ids_spec = tf.TensorSpec([None, None], tf.int32)
-    dense_spec = tf.TensorSpec([None, model.width], tf.float32)
+    inputs_spec = {
+      'ids': tf.TensorSpec([None, None], tf.int32),
+      'dense': tf.TensorSpec([None, model.width], tf.float32),
+      **model.extra_specs,
+    }
 
-    @tf.function(input_signature=[weight_specs, ids_spec, dense_spec], autograph=False)
-    def score(weights, ids, dense):
-      return model.logits(weights, classifiers.Inputs(ids, dense))
+    @tf.function(input_signature=[weight_specs, inputs_spec], autograph=False)
+    def score(weights, inputs):
+      return model.logits(weights, classifiers.Inputs(**inputs))
 
     self._score = score
+    self._names = list(inputs_spec)
 
   def logits(
     self,
@@ -53,7 +57,8 @@ class ClassifierEvaluator:
     for start in range(0, len(order), _BATCH_SIZE):
       rows = order[start : start + _BATCH_SIZE]
       inputs, _ = examples.batch(rows)
-      logits[rows] = self._score(weights, inputs['ids'], inputs['dense']).numpy()
+      read = {name: tf.constant(inputs[name]) for name in self._names}
+      logits[rows] = self._score(weights, read).numpy()
     return logits
 
   def evaluate(

@@ -54,14 +54,20 @@ class LabelledWorkbench(workbench.Workbench):
     self, purpose: str, user: str, round_number: int, number: int
   ) -> list[labelled_batching.Batch]:
     """Makes batches of a client's examples."""
-    rows = self._partitions['train'][user]
+    examples, rows = self._training(user)
     return labelled_batching.training_batches(
-      self._examples['train'],
+      examples,
       rows,
       batch_size=_batch_size(self._chosen, len(rows)),
       num_epochs=number,
       rng=randomness.generator(self._chosen.run.seed, purpose, round_number, user),
     )
+
+  def _training(
+    self, user: str
+  ) -> tuple[labelled_batching.EncodedExamples, np.ndarray]:
+    """Returns what a client trains on: examples, and the numbers of its own in them."""
+    return self._examples['train'], self._partitions['train'][user]
 
 
 class ClassifierWorkbench(LabelledWorkbench):
@@ -228,7 +234,12 @@ def deal(
   num_clients = task.num_clients or _DEFAULT_CLIENTS
   if task.federation == 'dirichlet':
     return partition.dirichlet(
-      train.keys(), train.labels, num_clients, task.dirichlet_alpha, seed
+      train.keys(),
+      train.labels,
+      num_clients,
+      task.dirichlet_alpha,
+      seed,
+      follows_classes=task.dirichlet_prior == 'classes',
     )
   return partition.shards(train.keys(), num_clients, seed)
 

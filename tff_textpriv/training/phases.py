@@ -73,7 +73,7 @@ class Phase:
         population=len(self.sampler.client_ids),
         cohort=self.sampler.cohort_size,
         separation=self.sampler.separation,
-        dropout_rate=self.sampler.dropout_rate,
+        device_failure_rate=self.sampler.device_failure_rate,
         # The promise to users is one for all phases in which they train.
         rounds=sum(self.stages),
         stages=self.stages,
@@ -149,7 +149,7 @@ def _sampler(
       chosen.cohort_sampling, len(users), cohort, _parts(leg)
     ),
     stream,
-    run.dropout_rate,
+    run.device_failure_rate,
     chosen.privacy_settings.slots(rounds, len(users), cohort),
   )
 

@@ -196,7 +196,7 @@ def train(
         if program.devices is not None:
           program.devices.commit(round_number)
         metrics = _round_metrics(output.metrics, len(cohort))
-        if program.sampler.dropout_rate:
+        if program.sampler.device_failure_rate:
           metrics['dropped_clients'] = len(users) - len(cohort)
         seconds = time.monotonic() - started
         # PLD accounting takes a second or so, RDP no time at all.

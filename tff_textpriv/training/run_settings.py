@@ -38,7 +38,7 @@ class RunSettings(settings_lib.Settings):
   )
 
   @property
-  def dropout_rate(self) -> float:
+  def device_failure_rate(self) -> float:
     """The share of a round's clients who drop out before they have reported."""
     return 0.0
 

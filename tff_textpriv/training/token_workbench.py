@@ -10,31 +10,31 @@ import numpy as np
 import tensorflow as tf
 
 from tff_textpriv import files, randomness
+from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import (
   algorithm,
   classification_model,
-  common_settings,
+  clients,
   local_training,
   own_models,
 )
 from tff_textpriv.models import classifiers, encoders, sequence_classifiers
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.runtime import device_store
 from tff_textpriv.text import tokens
 from tff_textpriv.training import (
-  classifier_workbench,
   experiment,
+  reading,
   token_settings,
   user_evaluation,
+  user_reading,
+  user_training,
   vocabularies,
   workbench,
 )
 
-_VOCABULARY = 'vocabulary.txt'
 # Users on whom a run is watched while it trains, where each has a model of its own.
 _VALIDATION_USERS = 10
-_CACHED_LOOKUPS = 256
 # What model.json says of the embedding that the server does not have.
 _STAYS_LOCAL = {
   algorithm.Keeps.NOTHING: '',
@@ -44,7 +44,7 @@ _STAYS_LOCAL = {
 }
 
 
-class TokenWorkbench(classifier_workbench.LabelledWorkbench):
+class TokenWorkbench(user_reading.UserReading):
   """The clients, the model and the evaluation of a run.
 
   Where users have tables of their own, `model` has a table of one row.
@@ -79,7 +79,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       width=self._start.width,
     )
     self.model: classifiers.Classifier
-    self._whole: Any  # A sequence classifier, or the caller's own.
+    self._whole: Any
     if self._has_own:
       self.model = self._whole = make_model(1)
       weights = self._whole.initial_weights(seed)
@@ -87,7 +87,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       vocabulary = self._vocabulary = vocabularies.common_vocabulary(
         task, self._start.public, train.text_of, encoded['train'], self._index
       )
-      self._common_lookup = vocabulary.lookup(self._index)
+      self._common_reading = self._start.reader(vocabulary, task.max_words)
       if chosen.own.model is None:
         self.model = self._whole = make_model(vocabulary.num_rows)
         weights = [
@@ -95,6 +95,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
           *self._whole.initial_shared_weights(seed),
         ]
       else:
+        _check_own_model(task)
         self.model = self._whole = own_models.classifier(
           chosen.own.model, vocabulary.num_rows, 0, len(data.classes)
         )
@@ -116,7 +117,6 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       )
       for name, group in groups.items()
     }
-    self._lookup = functools.lru_cache(_CACHED_LOOKUPS)(self._make_lookup)
     self._prepare_clients(classification_model.from_classifier(self.model, weights))
     self.devices = workbench.open_devices(chosen, folder, self._set_up)
     self._evaluator = user_evaluation.UserEvaluator(self.model, self._client)
@@ -124,8 +124,9 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
   def examples(self, group: str, client: str) -> tuple[Any, np.ndarray]:
     """Returns a client's features and labels, in rows of the common table."""
     rows = self._partitions[group][client]
-    batch = labelled_batching.whole(self._examples, group, rows)
-    return user_evaluation.with_vocabulary([batch], self._common_lookup)[0]
+    features, labels = labelled_batching.whole(self._examples, group, rows)
+    features['ids'] = self._common_reading.lookup[features['ids']]
+    return features, labels
 
   def evaluate(self, weights: Sequence[np.ndarray], group: str) -> dict[str, float]:
     """Evaluates the received models on the `validation` or the `test` examples.
@@ -135,9 +136,7 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     """
     examples = self._examples[group]
     if self._chosen.algorithm.has_whole_model:
-      everything = user_evaluation.subset(
-        examples, np.arange(len(examples)), self._common_lookup
-      )
+      everything = self._common_reading.examples(examples, np.arange(len(examples)))
       parts = local_training.Parts((), tuple(map(tf.constant, weights)))
       return self._evaluator.evaluate(parts, everything)
     rng = randomness.generator(self._chosen.run.seed, 'validation rows')
@@ -145,8 +144,8 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     rows = np.sort(rng.choice(len(examples), number, replace=False))
     figures = []
     for user in self._some_users(_VALIDATION_USERS):
-      parts, _ = self._user_trainer.assemble(user, weights)
-      own = user_evaluation.subset(examples, rows, self._lookup(user))
+      parts = self._receive(user, weights)
+      own = self._reading(user).examples(examples, rows)
       figures.append(self._evaluator.evaluate(parts, own))
     return {name: float(np.mean([f[name] for f in figures])) for name in figures[0]}
 
@@ -161,13 +160,16 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
     Returns:
       `global_accuracy` and `local_accuracy` of users' models, after a round's training
       of each; the same with `received_` before, without that training; and, where the
-      server has a whole model, that model's figures on all test examples.
+      server has a whole model, that model's figures on all test examples. `oov_share` is
+      the share of the words of a test that are not in a vocabulary, `unknown_row_share`
+      of those that are read as the unknown word; of users, the mean.
     """
     figures = {}
     if self._chosen.algorithm.has_whole_model:
       figures = self.evaluate(weights, 'test')
     if self._chosen.algorithm.gathers_data:
-      return figures
+      every = np.arange(len(self._examples['test']))
+      return figures | self._unknown_words([(self._common_reading, [every])])
     users = self._some_users(self._chosen.task_settings.max_eval_users)
     train_labels = self._examples['train'].labels
     tests = user_evaluation.make_tests(
@@ -176,25 +178,63 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       self._chosen.task_settings.max_eval_examples,
       self._chosen.run.seed,
     )
+    scale = self._chosen.algorithm_settings.step_scale(rounds_done - 1)
     received, trained = [], []
     for user in users:
       encode = functools.partial(self._test_examples, user)
-      parts, optimizer = self._user_trainer.assemble(user, weights)
+      parts = self._receive(user, weights)
       received.append(self._evaluator.accuracies(parts, encode, tests[user]))
       if self._client.trains:
-        parts = self._user_trainer.train(
-          parts,
-          optimizer,
-          self.adaptation(user, 0),
-          self.batches(user, 0),
-          self._chosen.algorithm_settings.step_scale(rounds_done - 1),
-        )
+        parts = self._train(user, weights, scale)
         trained.append(self._evaluator.accuracies(parts, encode, tests[user]))
     before = user_evaluation.summary(received)
     figures |= {f'received_{name}': value for name, value in before.items()}
     if trained:
       figures |= user_evaluation.summary(trained)
-    return {**figures, 'num_users': len(users)}
+    return figures | {
+      **self._unknown_words([(self._reading(user), tests[user]) for user in users]),
+      'num_users': len(users),
+    }
+
+  def _receive(self, user: str, weights: Sequence[np.ndarray]) -> local_training.Parts:
+    """Makes a user's model of what the server has, its own part reconstructed if need be."""
+    parts, optimizer = self._user_trainer.assemble(user, weights)
+    if not self._client.reconstructs:
+      return parts
+    own_data, _ = self._client.dealt([], self.batches(user, 0))
+    return self._user_trainer.train(parts, optimizer, own_data, [], 1.0)
+
+  def _train(
+    self, user: str, weights: Sequence[np.ndarray], scale: float
+  ) -> local_training.Parts:
+    """Trains a user's model, or its output layer only, before it is tested."""
+    adaptation, batches = self._client.dealt(
+      self.adaptation(user, 0), self.batches(user, 0)
+    )
+    if self._chosen.task_settings.last_training == token_settings.OUTPUT_LAYER:
+      parts = self._receive(user, weights)
+      parts, optimizer = self._output_trainer.split([*parts.local, *parts.shared])
+      return self._output_trainer.train(parts, optimizer, [], batches, scale)
+    parts, optimizer = self._user_trainer.assemble(user, weights)
+    return self._user_trainer.train(parts, optimizer, adaptation, batches, scale)
+
+  @functools.cached_property
+  def _output_trainer(self) -> user_training.UserTrainer:
+    """What trains the output layer of users' models."""
+    client = clients.output_layer(self.functional, self._chosen.algorithm_settings)
+    return user_training.UserTrainer(client, None, ())
+
+  def _unknown_words(
+    self, tests: Sequence[tuple[reading.Reading, Sequence[np.ndarray]]]
+  ) -> dict[str, float]:
+    """Returns how many words of tests are unknown, given who reads which examples."""
+    test = self._examples['test']
+    shares = []
+    for reader, parts in tests:
+      texts = test.text_of[np.unique(np.concatenate(parts))]
+      shares.append(reader.shares([test.ids.row(text) for text in texts]))
+    outside, unknown = np.mean(shares, axis=0)
+    return {'oov_share': float(outside), 'unknown_row_share': float(unknown)}
 
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model | None:
     """Makes the Keras model of the weights that the server has.
@@ -227,51 +267,25 @@ class TokenWorkbench(classifier_workbench.LabelledWorkbench):
       encoder=whole.size if isinstance(whole, encoders.Encoder) else None,
     )
 
-  def _epochs(
-    self, purpose: str, user: str, round_number: int, number: int
-  ) -> user_evaluation.Batches:
-    """Makes batches of a user's examples, in the rows of its table."""
-    batches = super()._epochs(purpose, user, round_number, number)
-    return user_evaluation.with_vocabulary(batches, self._lookup(user))
-
-  def _test_examples(
-    self, user: str, rows: np.ndarray
-  ) -> labelled_batching.EncodedExamples:
-    return user_evaluation.subset(self._examples['test'], rows, self._lookup(user))
-
-  def _make_lookup(self, user: str) -> np.ndarray:
-    """Returns the rows of a user's table by the numbers of tokens."""
-    if not self._has_own:
-      return self._common_lookup
-    assert self.devices is not None  # Since users have tables of their own.
-    content = self.devices.kept(user, _VOCABULARY)
-    return tokens.Vocabulary.from_bytes(content).lookup(self._index)
-
-  def _set_up(self, user: str) -> dict[str, bytes]:
-    """Makes what a user's device keeps from the start."""
-    if not self._has_own:
-      return super()._set_up(user)
-    settings: common_settings.PersonalSettings = self._chosen.algorithm_settings
-    train = self._examples['train']
-    vocabulary = tokens.most_frequent(
-      train.ids,
-      train.text_of[self._partitions['train'][user]],
-      self._index,
-      settings.user_words,
-      self._start.public[: settings.public_words],
-    )
-    table = self._start.table(
-      self._whole, vocabulary, user if settings.different_init else None
-    )
-    first = [table, *self._first_local[1:]]
-    return {
-      _VOCABULARY: vocabulary.to_bytes(),
-      device_store.STATE: self._client.first_state(first),
-    }
-
   def _some_users(self, number: int) -> list[str]:
     """Returns so many users at most, drawn by the seed."""
     users = list(self._partitions['train'])
     rng = randomness.generator(self._chosen.run.seed, 'evaluated users')
     chosen = rng.permutation(len(users))[:number]
     return [users[place] for place in np.sort(chosen)]
+
+
+def _check_own_model(task: token_settings.TokenSettings) -> None:
+  """Refuses what can be asked only of a model of this package."""
+  if task.out_of_vocabulary not in (token_settings.RANDOM, token_settings.TRAINED):
+    raise settings_lib.SettingsError(
+      'out_of_vocabulary',
+      task.out_of_vocabulary,
+      'does not go with a model of your own; random and trained do',
+    )
+  if task.last_training == token_settings.OUTPUT_LAYER:
+    raise settings_lib.SettingsError(
+      'last_training',
+      task.last_training,
+      'does not go with a model of your own, the layers of which have no names',
+    )

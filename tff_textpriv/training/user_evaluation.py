@@ -1,6 +1,5 @@
 """How good users' own models are: on a test for all, and on a test like their own data."""
 
-import collections
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,10 +10,7 @@ from tff_textpriv import randomness
 from tff_textpriv.datasets import labelled_batching
 from tff_textpriv.iterative_processes import clients, local_training
 from tff_textpriv.models import classifiers
-from tff_textpriv.text import ragged
 from tff_textpriv.training import classifier_evaluation
-
-Batches = list[labelled_batching.Batch]
 
 
 class UserTest(NamedTuple):
@@ -125,33 +121,3 @@ class UserEvaluator:
   ) -> dict[str, float]:
     """Returns a model's loss and accuracy on examples."""
     return self._evaluator.evaluate([*parts.local, *parts.shared], examples)
-
-
-def subset(
-  examples: labelled_batching.EncodedExamples, rows: np.ndarray, lookup: np.ndarray
-) -> labelled_batching.EncodedExamples:
-  """Returns some examples, read with a vocabulary.
-
-  Args:
-    examples: Examples in the numbers of a token index.
-    rows: Which of them.
-    lookup: The row of an embedding table of each number, and of padding.
-  """
-  texts = examples.text_of[rows]
-  ids = ragged.RaggedIds.from_rows(lookup[examples.ids.row(text)] for text in texts)
-  return labelled_batching.EncodedExamples(
-    ids,
-    int(lookup[-1]),
-    np.arange(len(rows)),
-    examples.text_dense[texts],
-    examples.dense[rows],
-    examples.labels[rows],
-  )
-
-
-def with_vocabulary(batches: Batches, lookup: np.ndarray) -> Batches:
-  """Returns batches in the numbers of a token index as rows of an embedding table."""
-  return [
-    (collections.OrderedDict(inputs, ids=lookup[inputs['ids']]), labels)
-    for inputs, labels in batches
-  ]

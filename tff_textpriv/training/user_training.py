@@ -42,15 +42,16 @@ class UserTrainer:
       input_signature=[
         trainer.local_specs,
         trainer.shared_specs,
+        trainer.anchor_specs,
         trainer.optimizer_specs,
         stacked_spec,
         stacked_spec,
         tf.TensorSpec([], tf.float32),
       ]
     )
-    def train(local, shared, optimizer, adaptation, batches, scale):
+    def train(local, shared, anchor, optimizer, adaptation, batches, scale):
       return trainer.train(
-        local_training.Parts(local, shared),
+        local_training.Parts(local, shared, anchor),
         optimizer,
         tf.data.Dataset.from_tensor_slices(adaptation),
         tf.data.Dataset.from_tensor_slices(batches),
@@ -73,6 +74,12 @@ class UserTrainer:
     state = tf.constant(self._devices.state(user))
     return self._client.assemble(device_state.unpack(state, self._client.specs), shared)
 
+  def split(self, weights: Sequence[tf.Tensor]) -> tuple[local_training.Parts, Any]:
+    """Makes a model of all its weights, and the first state of its optimizer."""
+    number = self._client.num_local
+    parts = local_training.Parts(tuple(weights[:number]), tuple(weights[number:]))
+    return parts, self._client.trainer.initial_optimizer(parts.local)
+
   def train(
     self,
     parts: local_training.Parts,
@@ -82,14 +89,17 @@ class UserTrainer:
     scale: float,
   ) -> local_training.Parts:
     """Trains a user's model for a round; see `LocalTrainer.train`."""
-    stacked = _stack(batches)
+    if not (adaptation or batches):
+      return parts
+    stacked = _stack(batches or adaptation)
     none = tf.nest.map_structure(lambda part: part[:0], stacked)
     return self._train(
       parts.local,
       parts.shared,
+      parts.anchor,
       optimizer,
       _stack(adaptation) if adaptation else none,
-      stacked,
+      stacked if batches else none,
       tf.constant(scale, tf.float32),
     )
 

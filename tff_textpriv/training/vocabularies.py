@@ -15,7 +15,7 @@ from tff_textpriv.models import (
   usage,
 )
 from tff_textpriv.text import ragged, tokens, word_vectors, wordpieces
-from tff_textpriv.training import token_settings
+from tff_textpriv.training import reading, token_settings
 
 
 def splitter(task: token_settings.TokenSettings) -> tokens.Split:
@@ -58,10 +58,16 @@ def make_model(
     width: The width of the table if it is to be filled with vectors.
   """
   common = (num_rows, 0, num_classes)
+  zero_unknown = task.out_of_vocabulary == token_settings.ZERO
   if task.model in sequence_presets.BILSTMS:
     bilstm = sequence_presets.BILSTMS[task.model]
     return sequence_classifiers.BiLstmClassifier(
-      *common, width or bilstm.embedding_size, task.dropout, bilstm.units
+      *common,
+      width or bilstm.embedding_size,
+      task.dropout,
+      bilstm.units,
+      zero_unknown=zero_unknown,
+      reads_vectors=task.out_of_vocabulary == token_settings.FALLBACK,
     )
   if task.checkpoint is not None:
     size = encoder_checkpoints.read_size(task.checkpoint)
@@ -71,7 +77,14 @@ def make_model(
     raise settings_lib.SettingsError(
       'max_words', task.max_words, f'the encoder has {size.max_positions} positions'
     )
-  return encoders.Encoder(*common, size.width, task.dropout, size, task.checkpoint)
+  return encoders.Encoder(
+    *common,
+    size.width,
+    task.dropout,
+    size,
+    task.checkpoint,
+    zero_unknown=zero_unknown,
+  )
 
 
 class StartVectors:
@@ -99,19 +112,27 @@ class StartVectors:
     """
     self._seed = seed
     self._index = index
-    self._sets: list[dict[str, np.ndarray]] = []
+    self._policy = task.out_of_vocabulary
+    self._has_pieces = task.checkpoint is not None
+    self._sets: list[word_vectors.SomeVectors] = []
     self.public: Sequence[str] = ()
     if task.checkpoint is not None:
       size = encoder_checkpoints.read_size(task.checkpoint)
       pieces = pretrained.read_vocabulary(task.checkpoint)
       table = encoder_checkpoints.read_table(task.checkpoint, size)
-      self._sets.append(dict(zip(pieces, table, strict=True)))
+      of_piece = dict(zip(pieces, table, strict=True))
+      # A checkpoint has learnt what stands for an unknown word.
+      unknown = of_piece.get(tokens.UNKNOWN, np.mean(table, axis=0))
+      self._sets.append(word_vectors.SomeVectors(of_piece, unknown))
     elif task.vectors_file is not None and task.model in sequence_presets.BILSTMS:
       needed = set(index.tokens)
       for file in (task.vectors_file, *task.more_vectors_files):
-        self._sets.append(word_vectors.read_some(file, needed, num_public))
-    for vectors in self._sets[:1]:
-      self.public = [token for token in vectors if token != tokens.UNKNOWN]
+        vectors = word_vectors.read_some(file, needed, num_public)
+        if not vectors.of_word:
+          raise word_vectors.VectorsError(f'{file}: it has no word of the texts')
+        self._sets.append(vectors)
+    for of_word, _ in self._sets[:1]:
+      self.public = [token for token in of_word if token != tokens.UNKNOWN]
       for token in self.public:
         index.number(token)
     self._check_widths(task)
@@ -119,7 +140,7 @@ class StartVectors:
   @property
   def width(self) -> int | None:
     """The width of the vectors; `None` if there are none."""
-    return len(next(iter(self._sets[0].values()))) if self._sets else None
+    return len(self._sets[0].mean) if self._sets else None
 
   def table(
     self,
@@ -137,20 +158,47 @@ class StartVectors:
       vocabulary: What the rows are for.
       different_for: The user.
     """
-    seed, number = self._seed, 0
-    if different_for is not None:
-      rng = randomness.generator(self._seed, 'start vectors', different_for)
-      number = int(rng.integers(len(self._sets) or 1))
-      seed = int(rng.integers(2**31))
+    number, seed = self._choice(different_for)
     drawn = model.initial_table(seed, len(self._index) + 1)
     places = [self._index.number(token) for token in vocabulary.tokens]
     table = drawn[[*places, len(self._index)]]
     if not self._sets:
       return table
-    return word_vectors.fill(table, vocabulary.tokens, self._sets[number])
+    vectors = self._sets[number]
+    table = word_vectors.fill(table, vocabulary.tokens, vectors.of_word)
+    if self._policy == token_settings.PRETRAINED:
+      table[-1] = vectors.mean
+    return table
+
+  def reader(
+    self,
+    vocabulary: tokens.Vocabulary,
+    max_tokens: int,
+    different_for: str | None = None,
+  ) -> reading.Reading:
+    """Makes what reads texts with a vocabulary, and tokens that are not in it.
+
+    Args:
+      vocabulary: The vocabulary.
+      max_tokens: Where a text is cut off.
+      different_for: The user whose start vectors are to be different; see `table`.
+    """
+    if self._policy != token_settings.FALLBACK:
+      return reading.ByRow(vocabulary, self._index)
+    if self._has_pieces:
+      return reading.ByPiece(vocabulary, self._index, max_tokens)
+    vectors = self._sets[self._choice(different_for)[0]]
+    return reading.ByVector(vocabulary, self._index, vectors.of_word, len(vectors.mean))
+
+  def _choice(self, different_for: str | None) -> tuple[int, int]:
+    """Returns which file a user chooses, the first if nobody does, and a seed."""
+    if different_for is None:
+      return 0, self._seed
+    rng = randomness.generator(self._seed, 'start vectors', different_for)
+    return int(rng.integers(len(self._sets) or 1)), int(rng.integers(2**31))
 
   def _check_widths(self, task: token_settings.TokenSettings) -> None:
-    widths = {len(next(iter(vectors.values()))) for vectors in self._sets}
+    widths = {len(vectors.mean) for vectors in self._sets}
     if len(widths) > 1:
       raise settings_lib.SettingsError(
         'more_vectors_files',
