@@ -29,12 +29,14 @@ class ClassificationSettings(settings_lib.Settings):
   federation: str = setting(
     'shards',
     'How training examples are dealt to clients: about as many to each, at random (shards), '
-    'or with class shares of their own (dirichlet).',
-    choices=('shards', 'dirichlet'),
+    'with class shares of their own (dirichlet), or one to each (examples), as where '
+    'nobody has written more than one.',
+    choices=('shards', 'dirichlet', 'examples'),
   )
   num_clients: int | None = setting(
     None,
-    'Number N of clients; by default 100, or all users.',
+    'Number N of clients; by default 100, or all users, or with '
+    '--federation=examples all examples.',
     low=1,
     key='number of clients; by default 100, or all users',
   )
@@ -120,6 +122,12 @@ class ClassificationSettings(settings_lib.Settings):
     """Whom a privacy figure is about, where clients are not people."""
     if self.federation == 'users':
       return None
+    if self.federation == 'examples':
+      return (
+        'A user of this run is whoever wrote one example (--federation=examples). The data '
+        'do not say who that is: a person who wrote several of them spends as many times '
+        'the figure.'
+      )
     return (
       f'A user of this run is a simulated client (--federation={self.federation}), a '
       'part of the data set that was put together at random. Who wrote the examples '

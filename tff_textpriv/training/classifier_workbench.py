@@ -225,6 +225,8 @@ def deal(
   if task.federation == 'users':
     assert train.users is not None  # Only tasks that have users offer it.
     return partition.by_user(train.users, task.num_clients, seed)
+  if task.federation == 'examples':
+    return partition.one_each(train.keys(), task.num_clients, seed)
   num_clients = task.num_clients or _DEFAULT_CLIENTS
   if task.federation == 'dirichlet':
     return partition.dirichlet(
