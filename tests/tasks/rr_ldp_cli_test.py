@@ -143,7 +143,8 @@ def _of_reviews(folder, *given):
 def test_writers_of_one_review_report_once_on_word_vectors_and_spend_the_total(
   tmp_path, capsys, mechanism, vectors
 ):
-  given = (f'--mechanism={mechanism}', '--representation=vectors', vectors)
+  kind = 'weighed_vectors' if mechanism == 'priv_unit' else 'vectors'
+  given = (f'--mechanism={mechanism}', f'--representation={kind}', vectors)
   results, card = _of_reviews(tmp_path / 'run', *given, '--total_rounds=4')
   # Many rounds, and nobody has been in two of them.
   assert (results['ended'], results['rounds']) == ('finished', 4)

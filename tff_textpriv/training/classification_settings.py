@@ -8,7 +8,9 @@ from tff_textpriv.settings import setting
 from tff_textpriv.training import run_settings
 
 MODELS = ('logistic', 'network', 'lstm_network')
-REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', 'vectors')
+# Means of the word vectors of a file.
+OF_A_FILE = ('vectors', 'weighed_vectors')
+REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', *OF_A_FILE)
 # Representations that are fitted on the training text, which no noise protects.
 FITTED = ('term_frequency', 'word2vec')
 
@@ -57,7 +59,8 @@ class ClassificationSettings(settings_lib.Settings):
     'What a model reads of a text: hashed words as a binary vector (hash) or in their '
     'order (hash_words, with a trained embedding); or, as references, counts of the '
     'training text’s words (term_frequency), or the mean of word vectors, trained '
-    'on the training text (word2vec) or from a file (vectors).',
+    'on the training text (word2vec) or from a file, as they are (vectors) or so that '
+    'common words count less (weighed_vectors).',
     choices=REPRESENTATIONS,
   )
   hash_buckets: int = setting(5000, 'Number M of hash buckets.', low=2, high=2**31 - 2)
@@ -75,7 +78,9 @@ class ClassificationSettings(settings_lib.Settings):
     low=1,
   )
   vectors_file: str | None = setting(
-    None, 'With vectors, a file of word vectors in text format (GloVe, fastText).'
+    None,
+    'With vectors and weighed_vectors, a file of word vectors in text format (GloVe, '
+    'fastText); for the latter with the most frequent words first.',
   )
   model: str = setting(
     'logistic',
