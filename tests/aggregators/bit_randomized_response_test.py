@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -142,8 +144,8 @@ def test_with_coordinate_sampling_the_mean_is_unbiased_too(
   # What is normal is the sum over coordinates; the scale cancels.
   variance = plan.response.variance(clipped, _BOUND, plan.reported_share)
   for direction in (clipped, np.ones(_D)):
-    # Without replacement, reports of one client are (slightly) not independent: the
-    # exact variance of the sum over a sample without replacement.
+    # Reports of one client are (slightly) not independent: the exact variance of the
+    # sum over what it selects.
     spread = _sample_sum_variance(plan, clipped, direction)
     error = ((total - clipped) * direction).sum() / math.sqrt(spread / len(vectors))
     assert abs(error) < 4
@@ -159,12 +161,67 @@ def test_with_coordinate_sampling_the_mean_is_unbiased_too(
 def _sample_sum_variance(plan, values, direction) -> float:
   """Variance of the sum over coordinates of direction * estimate, for one client.
 
-  The noise of each report, and the sum over a sample of s of d without replacement.
+  The noise of each report, and the sum over one coordinate from each stretch.
   """
   d, s = plan.num_coordinates, plan.num_reported
   noise = (direction**2 * plan.response.variance(values, _BOUND)).sum() * d / s
-  products = direction * values
-  return float(noise + d**2 * (1 - s / d) * products.var(ddof=1) / s)
+  selected = _stretches_sum_variance(np.float64(direction * values).tobytes(), d, s)
+  return float(noise + (d / s) ** 2 * selected)
+
+
+@functools.cache
+def _stretches_sum_variance(products: bytes, d: int, s: int) -> float:
+  """Variance of the sum of one of each of s stretches, over all turns of the circle."""
+  circle = np.tile(np.frombuffer(products, np.float64), 2)
+  sums, squares = (
+    np.concatenate([[0.0], np.cumsum(numbers)]) for numbers in (circle, circle**2)
+  )
+  ends = np.arange(s + 1) * d // s
+  lengths = np.diff(ends)
+  means, within = np.empty(d), np.empty(d)
+  for turn in range(d):
+    own = np.diff(sums[ends + turn]) / lengths
+    means[turn] = own.sum()
+    within[turn] = (np.diff(squares[ends + turn]) / lengths - own**2).sum()
+  return means.var() + within.mean()
+
+
+@pytest.mark.parametrize(('d', 's'), [(10, 3), (7, 7), (9, 1), (1000, 37)])
+def test_no_coordinate_is_selected_twice_and_all_are_as_likely(d, s):
+  plan = randomized_bits.RandomizedBits(1.0, d, coordinates_per_client=s)
+  seeds = np.random.default_rng(0).integers(-(2**62), 2**62, (600, 2))
+  rows = np.array([bit_reports._selected(plan, tf.constant(seed)) for seed in seeds])
+  assert rows.shape == (600, s) and rows.min() >= 0 and rows.max() < d
+  assert all(len(set(row)) == s for row in rows)
+  counts = np.bincount(rows.ravel(), minlength=d)
+  expected = 600 * s / d
+  assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-4, d)
+  if (
+    1 < s < d / 2
+  ):  # The broken twin: a circle that is not turned has stretches as before.
+    ends = np.arange(s + 1) * d // s
+    assert any(
+      ((rows >= low) & (rows < high)).sum(axis=1).max() > 1
+      for low, high in itertools.pairwise(ends)
+    )
+
+
+@pytest.mark.parametrize('weighted', [False, True])
+@pytest.mark.parametrize('reported', [None, 30])
+def test_a_message_adds_to_the_sums_what_it_says(weighted, reported):
+  plan = _plan(coordinates_per_client=reported)
+  message = bit_reports.randomize(plan, tf.zeros([_D]), tf.constant([5, 6], tf.int64))
+  if weighted:
+    message['weight'] = tf.constant(7)
+  start = np.arange(_D, dtype=np.int64)
+  total = collections.OrderedDict(
+    signs=tf.constant(start), weight=tf.constant(2, tf.int64)
+  )
+  after = bit_reports.added(plan, total, message)
+  own = bit_reports.contribution(plan, message, tf.int64)
+  np.testing.assert_array_equal(after['signs'], start + own['signs'].numpy())
+  assert after['weight'] == 2 + own['weight'] == 2 + (7 if weighted else 1)
+  assert np.count_nonzero(own['signs']) == plan.num_reported
 
 
 def test_a_client_reports_as_many_coordinates_as_planned_each_time_others():

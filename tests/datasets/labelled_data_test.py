@@ -45,6 +45,18 @@ def test_by_user_leaves_each_rating_with_its_user():
   assert abs(len(many) - 300) < 5 * 15
 
 
+def test_one_each_gives_every_example_a_client_whose_name_is_its_own():
+  keys = _keys(1000)
+  parts = partition.one_each(keys, None, seed=0)
+  assert len(parts) == 1000 and _all_once(parts, 1000)
+  # Whoever else comes or goes, a client keeps its name, by which its turn is found.
+  fewer = partition.one_each(keys[1:], None, seed=0)
+  assert [name for name, (row,) in parts.items() if row > 0] == list(fewer)
+  assert fewer.keys().isdisjoint(partition.one_each(keys[:50], None, seed=1))
+  some = partition.one_each(keys, 300, seed=0)
+  assert abs(len(some) - 300) < 5 * 15 and some.keys() <= parts.keys()
+
+
 @pytest.mark.parametrize('alpha', [1e-4, 0.1, 1.0, 1000.0])
 def test_dirichlet_deals_every_example_once_and_nobody_has_nothing(alpha):
   labels = np.random.default_rng(0).integers(4, size=2000)
@@ -107,6 +119,7 @@ def test_a_small_alpha_makes_clients_differ_and_a_large_one_alike():
     lambda: partition.shards(_keys(3), 4, 0),
     lambda: partition.dirichlet(_keys(3), np.array([0, 1, 0]), 4, 1.0, 0),
     lambda: partition.by_user(np.array([0, 1, 0]), 3, 0),
+    lambda: partition.one_each(_keys(3), 4, 0),
   ],
 )
 def test_more_clients_than_there_can_be_are_refused(deal):

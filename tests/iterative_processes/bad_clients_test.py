@@ -22,6 +22,7 @@ from tff_textpriv.iterative_processes import (
   contract,
   registry,
 )
+from tff_textpriv.iterative_processes.algorithm import OWN_MECHANISM
 from tff_textpriv.models import classifiers
 from tff_textpriv.privacy import count_mean_sketch
 from tff_textpriv.privacy.central_settings import NoisySumSettings
@@ -88,9 +89,9 @@ def _batches(client, kind):
   ]
 
 
-def _start(name, folder, **settings):
+def _start(name, folder, mechanism=OWN_MECHANISM, **settings):
   """Returns the rounds of an algorithm, without noise where that can be."""
-  algorithm = registry.ALGORITHMS[name]
+  algorithm = registry.ALGORITHMS[name].choices[mechanism]
   flags = {}
   if issubclass(algorithm.privacy, NoisySumSettings):
     flags = {'noise_multiplier': 0.0}
@@ -154,6 +155,10 @@ def _check(name, folder, **settings):
 @pytest.mark.parametrize('name', registry.ALGORITHMS)
 def test_a_third_of_bad_clients_does_not_spoil_the_model(tff_runtime, name, tmp_path):
   _check(name, tmp_path)
+
+
+def test_nor_does_it_where_clients_send_private_vectors(tff_runtime, tmp_path):
+  _check('rr_ldp', tmp_path, mechanism='priv_unit')
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,16 @@ def test_flags_change_what_is_sent_and_what_is_covered(
   assert _is_covered(mechanism, process)
 
 
+def test_private_vectors_are_all_that_is_sent_and_covered():
+  algorithm, model = registry.ALGORITHMS['rr_ldp'].choices['priv_unit'], _model()
+  mechanism = algorithm_rounds.mechanism(algorithm, model)
+  process = algorithm.build(model, algorithm.settings(), mechanism)
+  # Two bytes for each of 55 weights.
+  assert _sends(process) == _by_hand({'report': 110})
+  assert mechanism.covered == {'report'} and mechanism.is_local_promise
+  assert contract.reads(process) == ('batches', 'seed')
+
+
 @pytest.mark.parametrize('name', registry.ALGORITHMS)
 def test_under_a_local_promise_all_that_is_sent_is_covered(name):
   flags = {'clip_norm': 1.0, 'noise_magnitude': 0.1} if name == 'fed_att' else {}

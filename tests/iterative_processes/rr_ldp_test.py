@@ -6,12 +6,21 @@ import small_models
 
 from tff_textpriv import randomness
 from tff_textpriv.iterative_processes import contract, registry, rr_ldp
-from tff_textpriv.privacy import randomized_bits
+from tff_textpriv.privacy import priv_unit, randomized_bits
 from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime.execution import execution
 
 _FEATURES = 40
 _SLOPE = np.linspace(-1, 1, _FEATURES).astype(np.float32)[:, np.newaxis]
+
+
+def _build_directions(total, **settings):
+  chosen = rr_ldp.RrLdpSettings(client_optimizer='sgd', **settings)
+  deployment = Deployment(
+    'fixed', 10, 10, rounds=20, num_coordinates=_FEATURES, client_step=1.0
+  )
+  mechanism = priv_unit.PrivUnitSettings(target_epsilon=total).mechanism(deployment)
+  return rr_ldp.build_rr_ldp(small_models.linear(0, _FEATURES), chosen, mechanism)
 
 
 def _build(epsilon=1.0, reported=None, quantization_range=None, **settings):
@@ -59,7 +68,10 @@ def test_the_defaults_are_the_papers():
   # The paper weighs by examples, which would tell how many a user has.
   assert settings.client_weighting == 'uniform'
   privacy = randomized_bits.LocalPrivacySettings()
-  assert (privacy.quantization_range, privacy.epsilon_per_coordinate) == (None, 1)
+  assert privacy.quantization_range is None
+  everybody = Deployment('fixed', 10, 10, rounds=20, num_coordinates=_FEATURES)
+  plan = privacy.mechanism(everybody)
+  assert (plan.epsilon, plan.num_reported) == (1, _FEATURES)
   assert contract.reads(_build()) == ('batches', 'seed')
   kinds = registry.ALGORITHMS['rr_ldp'].kinds
   assert set(kinds) == {'classification', 'language_model'}
@@ -131,3 +143,13 @@ def test_it_learns_although_every_bit_is_randomized(tff_runtime):
   # Each round moves a weight by up to 0.1, with noise of 0.1 / 0.9 / sqrt(10).
   error = np.sqrt(np.mean((found - np.ravel(_SLOPE)) ** 2))
   assert error < 0.25 < np.sqrt(np.mean(_SLOPE**2)) / 2
+
+
+def test_it_learns_from_private_vectors_and_less_at_a_smaller_total(tff_runtime):
+  errors = []
+  for total in (2000.0, 20.0):
+    found = _train(_build_directions(total, client_learning_rate=0.1), 10, rounds=20)
+    errors.append(np.sqrt(np.mean((found - np.ravel(_SLOPE)) ** 2)))
+  assert (
+    errors[0] < 0.25 < np.sqrt(np.mean(_SLOPE**2)) / 2 and 2 * errors[0] < errors[1]
+  )

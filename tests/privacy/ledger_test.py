@@ -14,6 +14,7 @@ from tff_textpriv.privacy import accountants
 from tff_textpriv.privacy.central import CentralGaussian
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger import Ledger
+from tff_textpriv.privacy.randomized_bits import RandomizedBits
 
 
 def charged(plan: CentralGaussian, rounds: int, ledger: Ledger | None = None) -> Ledger:
@@ -251,3 +252,21 @@ def test_a_group_is_stopped_by_its_own_spending_only():
     ledger.charge(plan, group='first half')
   assert ledger.would_exceed(plan, 'first half')
   assert not ledger.would_exceed(plan, 'second half')
+
+
+def test_where_users_pay_the_budget_ends_with_the_first_who_would_exceed_it():
+  plan = RandomizedBits(2.0, 100, coordinates_per_client=2, budget_epsilon=4.1)
+  ledger = Ledger.of(plan)
+  for user in ('ann', 'bob', 'cem'):
+    assert not ledger.would_exceed(plan, users=[user])
+    ledger.charge(plan, [user])
+  # Nobody has reported twice, who would spend 8.
+  assert 3.9 < ledger.epsilon() <= 4.1
+  assert not ledger.would_exceed(plan, users=['dee', 'eve'])
+  assert not ledger.would_exceed(plan, users=[])
+  assert ledger.would_exceed(plan, users=['dee', 'bob'])
+  assert ledger.would_exceed(plan)  # Whoever it is.
+  before = ledger.to_json()
+  with pytest.raises(PrivacyError, match='exceed the budget of epsilon 4.1'):
+    ledger.charge(plan, ['dee', 'bob'])
+  assert ledger.to_json() == before

@@ -155,3 +155,77 @@ def test_the_warning_names_what_one_round_costs():
     epsilon=1.0, num_coordinates=5001
   ).warnings
   assert 'spends 5,001 in a single round' in warning
+
+
+_ONCE = Deployment(
+  'separated',
+  population=18_800,
+  cohort=700,
+  rounds=26,
+  separation=26,
+  num_coordinates=5001,
+)
+
+
+def _planned(deployment=_ONCE, **flags):
+  return randomized_bits.LocalPrivacySettings(**flags).mechanism(deployment)
+
+
+@pytest.mark.parametrize(('total', 'bits'), [(1.0, 1), (4.0, 2), (8.0, 4)])
+def test_a_total_becomes_few_bits_with_a_large_epsilon_each(total, bits):
+  plan = _planned(target_epsilon=total)
+  assert (plan.participations, plan.num_reported) == (1, bits)
+  assert plan.epsilon == pytest.approx(total / bits, rel=1e-3)
+  spent = _ledger(['ann'], ['bob'], plan=plan)
+  assert 0.999 * total < spent.epsilon() <= total == plan.budget_epsilon
+  assert not spent.would_exceed(plan, users=['cem'])
+  assert spent.would_exceed(plan, users=['ann'])
+  (said,) = plan.warnings
+  assert f'Epsilon {total:.3f} at delta 1e-06 is the total' in said
+  assert f'{bits} of 5,001 coordinates' in said and 'few bits' in said
+
+
+def test_a_total_is_that_of_all_rounds_in_which_a_user_may_be_drawn():
+  by_chance = dataclasses.replace(_ONCE, sampling='fixed', separation=1)
+  plan = _planned(by_chance, target_epsilon=8.0)
+  assert plan.participations == 26
+  spent = _ledger(*[['ann']] * 26, plan=plan)
+  assert 7.99 < spent.epsilon() <= 8
+  assert spent.would_exceed(plan, users=['ann'])
+  (said,) = plan.warnings
+  assert '26 rounds at most' in said and '--cohort_sampling=separated' in said
+  # One bit per round is the least that can be said.
+  assert plan.num_reported == 1
+
+
+def test_the_number_of_bits_can_be_chosen_and_has_its_epsilon():
+  plan = _planned(target_epsilon=4.0, coordinates_per_client=500)
+  assert plan.num_reported == 500
+  assert 3.99 < plan.cost.epsilon(1, plan.delta) <= 4
+  # Composed, each of many has more than its share, but the estimate is noisier.
+  assert plan.epsilon > 2 * 4 / 500
+  assert plan.noise > 1.5 * _planned(target_epsilon=4.0).noise
+
+
+def test_what_other_reports_spend_is_taken_off_the_total():
+  besides = dataclasses.replace(_ONCE, spent_besides=8.0)
+  assert _planned(besides, target_epsilon=12.0).cost.pure_epsilon(1) == pytest.approx(4)
+  with pytest.raises(settings_lib.SettingsError, match='users spend 8 before'):
+    _planned(besides, target_epsilon=8.0)
+
+
+def test_a_total_and_an_epsilon_of_one_bit_are_not_given_together():
+  with pytest.raises(settings_lib.IncompatibleSettingsError, match='give one of both'):
+    _planned(target_epsilon=4.0, epsilon_per_coordinate=1.0)
+
+
+def test_a_total_that_leaves_nothing_to_a_bit_is_refused():
+  with pytest.raises(settings_lib.SettingsError, match='target_epsilon=1e-06.*leaves'):
+    _planned(target_epsilon=1e-6, coordinates_per_client=5000)
+
+
+def test_the_paper_s_setting_is_told_what_it_amounts_to():
+  everybody = dataclasses.replace(_ONCE, sampling='fixed', population=700, separation=1)
+  (said,) = _planned(dataclasses.replace(everybody, rounds=25)).warnings
+  assert 'Epsilon 1 is that of one coordinate in one round' in said
+  assert 'Epsilon 59,262.488 at delta 1e-06 is the total' in said

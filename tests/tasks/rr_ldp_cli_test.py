@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.datasets import embedded_labelled
 from tff_textpriv.privacy import randomized_response
 from tff_textpriv.runtime import cohorts
-from tff_textpriv.tasks import base, stackoverflow
+from tff_textpriv.tasks import base, imdb, stackoverflow
 from tff_textpriv.training import phases, runner
 
 _TINY = (
@@ -104,3 +105,66 @@ def test_the_mechanism_is_made_for_the_size_of_the_model():
   plan = phase.mechanism(experiment, 1000)
   assert (plan.epsilon, plan.num_coordinates, plan.num_reported) == (0.5, 1000, 1000)
   assert plan.bound == experiment.algorithm_settings.client_learning_rate
+
+
+_ONE_REVIEW_EACH = (
+  '--algo=rr_ldp',
+  '--federation=examples',
+  '--max_train_examples=60',
+  '--clients_per_round=12',
+  '--cohort_sampling=separated',
+  '--client_optimizer=sgd',
+  '--client_learning_rate=0.1',
+  '--rounds_per_eval=3',
+  '--target_epsilon=4',
+)
+
+
+@pytest.fixture(scope='module')
+def vectors(tmp_path_factory):
+  """A file of word vectors of six numbers, of the words of the embedded reviews."""
+  rng = np.random.default_rng(0)
+  texts = embedded_labelled.reviews(0).train.texts
+  words = sorted({word for text in texts for word in text.lower().split()})
+  file = tmp_path_factory.mktemp('vectors') / 'vectors.txt'
+  lines = [f'{word} ' + ' '.join(map(str, rng.normal(size=6))) for word in words]
+  file.write_text('\n'.join(lines) + '\n')
+  return f'--vectors_file={file}'
+
+
+def _of_reviews(folder, *given):
+  where = (f'--root_output_dir={folder.parent}', f'--experiment_name={folder.name}')
+  assert runner.run(base.parse(imdb.TASK, [*_ONE_REVIEW_EACH, *given, *where])) == 0
+  read = (folder / name for name in ('results.json', 'privacy_card.json'))
+  return [json.loads(file.read_text()) for file in read]
+
+
+@pytest.mark.parametrize('mechanism', ['default', 'priv_unit'])
+def test_writers_of_one_review_report_once_on_word_vectors_and_spend_the_total(
+  tmp_path, capsys, mechanism, vectors
+):
+  kind = 'weighed_vectors' if mechanism == 'priv_unit' else 'vectors'
+  given = (f'--mechanism={mechanism}', f'--representation={kind}', vectors)
+  results, card = _of_reviews(tmp_path / 'run', *given, '--total_rounds=4')
+  # Many rounds, and nobody has been in two of them.
+  assert (results['ended'], results['rounds']) == ('finished', 4)
+  assert 3.99 < card['epsilon'] <= 4
+  (row,) = {tuple(user['rounds'].split(': ')[1:]) for user in card['plan']['by_user']}
+  assert row == ('1',)
+  assert 24 < card['plan']['users_who_took_part'] <= 60
+  said = capsys.readouterr().out
+  assert 'of 1 to 1 examples (examples)' in said
+  assert 'is the total of a user over the whole run, in 1 rounds at most' in said
+  assert 'whoever wrote one example' in said
+  # Six numbers of a text, and a bias.
+  assert sum(weight.size for weight in _weights(tmp_path / 'run')) == 7
+
+
+def test_who_comes_back_has_half_of_the_total_each_time(tmp_path):
+  folder = tmp_path / 'run'
+  results, card = _of_reviews(folder, '--hash_buckets=50', '--total_rounds=7')
+  # Users come back after four rounds or five.
+  assert results['ended'] == 'finished'
+  assert card['plan']['by_user'][-1]['rounds'] == 'most: 2'
+  assert card['plan']['coordinates_per_client'] == 1
+  assert 3.99 < card['epsilon'] <= 4

@@ -84,3 +84,34 @@ def test_word2vec_without_gensim_says_what_to_install(monkeypatch):
   monkeypatch.setitem(__import__('sys').modules, 'gensim.models', None)
   with pytest.raises(representations.VectorsError, match='pip install gensim'):
     representations.fit_word2vec(_TEXTS, 4, seed=0)
+
+
+def test_weighed_vectors_tell_texts_apart_by_their_rarer_words(tmp_path):
+  rng = np.random.default_rng(0)
+  # What all words have in common is far larger than what tells them apart.
+  words = {
+    f'w{chr(97 + i // 26)}{chr(97 + i % 26)}': rng.normal(size=5) for i in range(600)
+  }
+  vectors = {word.encode(): np.float32(9 + own) for word, own in words.items()}
+  plain = representations.MeanVectors(vectors, 5)
+  weighed = plain.weighed()
+  assert list(weighed.vectors) == list(plain.vectors)
+  # A text by Zipf's law has nothing in particular, and coordinates as large as planned.
+  shares = 1 / np.arange(1, 601)
+  shares /= shares.sum()
+  ours = np.array(list(weighed.vectors.values()), np.float64)
+  np.testing.assert_allclose(shares @ ours, 0, atol=1e-4)
+  assert (shares @ ours**2).mean() == pytest.approx(100, rel=1e-4)
+  # By hand, but for that size: a / (a + p) of each, less the mean of all.
+  factors = 1e-4 / (1e-4 + shares)
+  table = np.array(list(vectors.values()), np.float64)
+  expected = factors[:, np.newaxis] * table - (shares * factors) @ table
+  ratios = ours / expected
+  np.testing.assert_allclose(ratios, ratios[0, 0], rtol=1e-3)
+  assert factors[0] < 0.001 < 0.2 < factors[599]
+  # What is kept of them is read again as it was.
+  file = tmp_path / 'vectors.txt'
+  file.write_bytes(weighed.to_bytes())
+  again = representations.read_vectors(file)
+  text = [' '.join(list(words)[:7])]
+  np.testing.assert_array_equal(again.encode(text).dense, weighed.encode(text).dense)

@@ -1,7 +1,8 @@
 """TFF aggregation factories: each is usable in TFF's own builders.
 
 `DpMeanFactory`, `FtrlMeanFactory`, `DistributedMeanFactory`, `BitMeanFactory`,
-`UnweightedBitMeanFactory`, `AttentiveFactory` and `CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
+`UnweightedBitMeanFactory`, `PrivUnitMeanFactory`, `AttentiveFactory` and
+`CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
 TFF's weighted mean of the clients whose updates are sound. `of_mechanism` finds the one of
 a mechanism.
 """
@@ -15,6 +16,7 @@ from tff_textpriv.aggregators.count_mean_sketch import CountMeanSketchFactory
 from tff_textpriv.aggregators.distributed_mean import DistributedMeanFactory
 from tff_textpriv.aggregators.dp_mean import DpMeanFactory
 from tff_textpriv.aggregators.ftrl_mean import FtrlMeanFactory
+from tff_textpriv.aggregators.priv_unit import PrivUnitMeanFactory
 from tff_textpriv.aggregators.sound_updates import SoundMeanFactory
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
   'DistributedMeanFactory',
   'DpMeanFactory',
   'FtrlMeanFactory',
+  'PrivUnitMeanFactory',
   'SoundMeanFactory',
   'UnweightedBitMeanFactory',
 ]

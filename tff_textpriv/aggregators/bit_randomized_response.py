@@ -7,7 +7,6 @@ comes from one `RandomizedBits`, the same object from which the ledger is charge
 """
 
 import collections
-import math
 from typing import Any
 
 import numpy as np
@@ -131,9 +130,7 @@ class _PackedSumFactory(tff.aggregators.UnweightedAggregationFactory):
 
     @tff.tensorflow.computation(sum_type, value_type)
     def accumulate(total, message):
-      return tf.nest.map_structure(
-        tf.add, total, bit_reports.contribution(plan, message, dtype)
-      )
+      return bit_reports.added(plan, total, message)
 
     @tff.tensorflow.computation(sum_type, sum_type)
     def merge(first, second):
@@ -171,14 +168,16 @@ class _Parts:
     weight_type: tff.Type | None,
     sum_factory: tff.aggregators.UnweightedAggregationFactory | None,
   ):
-    update_type = _update_type(plan, value_type)
+    update_type = client_seeds.planned_update_type(
+      value_type, plan.noise_source, plan.num_coordinates
+    )
     dtype = tf.int32 if weight_type is None else tf.int64
 
     def contribute(value, weight):
       update, seed = client_seeds.update_and_seed(
         value, has_seed=update_type is not value_type, stream=plan.stream
       )
-      values, left_out = _finite_vector(update)
+      values = messages.finite_vector(update)
       message = bit_reports.randomize(plan, values, seed)
       if weight is not None:
         message['weight'] = _whole_weight(weight)
@@ -186,7 +185,10 @@ class _Parts:
         message = bit_reports.contribution(plan, message, dtype)
       contribution = collections.OrderedDict(message=message)
       if not plan.is_local_promise:
-        contribution['count'] = collections.OrderedDict(left_out_clients=left_out)
+        nothing = tf.reduce_all(tf.equal(values, 0))
+        contribution['count'] = collections.OrderedDict(
+          left_out_clients=tf.cast(nothing, tf.int32)
+        )
       return contribution
 
     self.contribution = (
@@ -224,33 +226,6 @@ class _Parts:
     return tff.templates.MeasuredProcessOutput(output.state, mean, measurements)
 
 
-def _update_type(
-  plan: randomized_bits.RandomizedBits, value_type: tff.Type
-) -> tff.Type:
-  """Returns the type of the update in a value, which may hold a seed beside it."""
-  update_type = client_seeds.update_type(value_type, plan.noise_source)
-  num_coordinates = sum(
-    math.prod(leaf.shape) for leaf in tff.structure.flatten(update_type)
-  )
-  if num_coordinates != plan.num_coordinates:
-    raise ValueError(
-      f'The plan is about {plan.num_coordinates:,} coordinates, and the update has '
-      f'{num_coordinates:,}.'
-    )
-  return update_type
-
-
-def _finite_vector(update: Any) -> tuple[tf.Tensor, tf.Tensor]:
-  """Concatenates an update, zeroed if not finite; and 1 if there are only zeros."""
-  vector = tf.concat(
-    [tf.reshape(tf.cast(leaf, tf.float64), [-1]) for leaf in tf.nest.flatten(update)],
-    axis=0,
-  )
-  finite = tf.reduce_all(tf.math.is_finite(vector))
-  zeroed = tf.where(finite, vector, tf.zeros_like(vector))
-  return zeroed, tf.cast(tf.reduce_all(tf.equal(zeroed, 0)), tf.int32)
-
-
 def _whole_weight(weight: tf.Tensor) -> tf.Tensor:
   rounded = tf.round(tf.cast(weight, tf.float64))
   valid = tf.math.is_finite(rounded)
@@ -279,13 +254,8 @@ def seen(
 ) -> Any:
   """Returns what is read in the bits of one client's update; see `of_mechanism`."""
   del view  # Nobody sees more than what the client sends.
-  values, _ = _finite_vector(update)
+  values = messages.finite_vector(update)
   estimate = bit_reports.estimate(
     mechanism, bit_reports.randomize(mechanism, values, seed)
   )
-  leaves = tf.nest.flatten(update)
-  pieces = tf.split(estimate, [tf.size(leaf) for leaf in leaves])
-  return tf.nest.pack_sequence_as(
-    update,
-    [tf.reshape(piece, leaf.shape) for piece, leaf in zip(pieces, leaves, strict=True)],
-  )
+  return messages.like(update, estimate)

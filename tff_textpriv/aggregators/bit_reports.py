@@ -71,11 +71,10 @@ def signs(
   plan: randomized_bits.RandomizedBits, message: collections.OrderedDict
 ) -> tf.Tensor:
   """Reads a message: +1 or -1 for each coordinate, 0 if not reported; int32 [d]."""
-  reported = 2 * messages.unpack(message['bits'], plan.num_reported) - 1
   if not plan.samples_coordinates:
-    return reported
+    return _reported(plan, message)
   indices = _selected(plan, message['selection'])[:, tf.newaxis]
-  return tf.scatter_nd(indices, reported, [plan.num_coordinates])
+  return tf.scatter_nd(indices, _reported(plan, message), [plan.num_coordinates])
 
 
 def estimate(
@@ -97,13 +96,50 @@ def contribution(
   )
 
 
-def _selected(plan: randomized_bits.RandomizedBits, selection: tf.Tensor) -> tf.Tensor:
-  """Returns the coordinates that a seed selects, int32 [s], without repetition.
+def added(
+  plan: randomized_bits.RandomizedBits,
+  total: collections.OrderedDict,
+  message: collections.OrderedDict,
+) -> collections.OrderedDict:
+  """Adds a message to the sums of signs and of weights.
 
-  Their order is the same on the client and on the server.
+  Only what is reported is touched: the s coordinates of the message, of d that the sum has.
   """
-  priorities = _draws([plan.num_coordinates], selection, tf.int32)
-  return tf.math.top_k(priorities, plan.num_reported).indices
+  dtype = total['weight'].dtype
+  weight = tf.cast(message.get('weight', 1), dtype)
+  reported = weight * tf.cast(_reported(plan, message), dtype)
+  if plan.samples_coordinates:
+    indices = _selected(plan, message['selection'])[:, tf.newaxis]
+    summed = tf.tensor_scatter_nd_add(total['signs'], indices, reported)
+  else:
+    summed = total['signs'] + reported
+  return collections.OrderedDict(signs=summed, weight=total['weight'] + weight)
+
+
+def _reported(
+  plan: randomized_bits.RandomizedBits, message: collections.OrderedDict
+) -> tf.Tensor:
+  """Returns the signs that a message has, +1 or -1, int32 [s]."""
+  return 2 * messages.unpack(message['bits'], plan.num_reported) - 1
+
+
+def _selected(plan: randomized_bits.RandomizedBits, selection: tf.Tensor) -> tf.Tensor:
+  """Returns the coordinates that a seed selects, int64 [s], without repetition.
+
+  The d coordinates, in a circle, are cut into s stretches as long as each other or longer
+  by one; the circle is turned at random, and one coordinate is drawn from each stretch.
+  As it is turned, each of the s draws hits any coordinate with probability 1 / d, and as
+  no two hit the same one, each coordinate is selected with probability s / d. That takes
+  s + 1 random numbers, however large d is.
+
+  The client and the server find the same ones, in the same order.
+  """
+  d, s = plan.num_coordinates, plan.num_reported
+  ends = np.arange(s + 1, dtype=np.int64) * d // s
+  # 2^64 is so far above d that what is left of it in the last stretch does not matter.
+  draws = _draws([s + 1], selection, tf.int64)
+  places = ends[:-1] + tf.math.floormod(draws[1:], np.diff(ends))
+  return tf.math.floormod(places + tf.math.floormod(draws[0], d), d)
 
 
 def _draws(shape: list[int], seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

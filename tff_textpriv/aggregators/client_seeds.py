@@ -8,6 +8,7 @@ A seed that followed from the client's data would not do: two clients with the s
 would send the same report, and so tell that they have the same.
 """
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -39,6 +40,25 @@ def update_type(value_type: tff.Type, noise_source: str) -> tff.Type:
     )
   if not tff.types.is_structure_of_floats(own_type):
     raise TypeError(f'Only floating-point updates are randomized: {own_type}.')
+  return own_type
+
+
+def planned_update_type(
+  value_type: tff.Type, noise_source: str, num_coordinates: int
+) -> tff.Type:
+  """Returns the type of the update in a value, which must have so many coordinates.
+
+  Args:
+    value_type: See `update_type`.
+    noise_source: See there.
+    num_coordinates: What a plan is about, on whose number its figure rests.
+  """
+  own_type = update_type(value_type, noise_source)
+  size = sum(math.prod(leaf.shape) for leaf in tff.structure.flatten(own_type))
+  if size != num_coordinates:
+    raise ValueError(
+      f'The plan is about {num_coordinates:,} coordinates, and the update has {size:,}.'
+    )
   return own_type
 
 

@@ -58,6 +58,26 @@ def cut(update_type: tff.Type, vector: tf.Tensor) -> Any:
   )
 
 
+def like(update: Any, vector: tf.Tensor) -> Any:
+  """Cuts a vector into the tensors of an update, by the shapes of the tensors at hand."""
+  leaves = tf.nest.flatten(update)
+  pieces = tf.split(vector, [tf.size(leaf) for leaf in leaves])
+  return tf.nest.pack_sequence_as(
+    update,
+    [tf.reshape(piece, leaf.shape) for piece, leaf in zip(pieces, leaves, strict=True)],
+  )
+
+
+def finite_vector(update: Any) -> tf.Tensor:
+  """Joins an update's tensors, float64 [d]; zeros if any number is not finite."""
+  vector = tf.concat(
+    [tf.reshape(tf.cast(leaf, tf.float64), [-1]) for leaf in tf.nest.flatten(update)],
+    axis=0,
+  )
+  finite = tf.reduce_all(tf.math.is_finite(vector))
+  return tf.where(finite, vector, tf.zeros_like(vector))
+
+
 class NamedSumFactory(tff.aggregators.UnweightedAggregationFactory):
   """A sum whose values cross under a name, for those who list what clients send."""
 

@@ -31,6 +31,31 @@ def shards(keys: Sequence[str], num_clients: int, seed: int) -> Partition:
   return _named((places * num_clients).astype(np.int64), num_clients)
 
 
+def one_each(keys: Sequence[str], max_clients: int | None, seed: int) -> Partition:
+  """Deals each example to a client of its own, who has nothing else.
+
+  Args:
+    keys: What tells each example from others [examples].
+    max_clients: About how many examples to keep, drawn at random, each by itself; `None`
+      for all.
+    seed: Decides who is kept, and the clients' names, which follow from their examples.
+
+  Raises:
+    DataError: If there are fewer examples than clients.
+  """
+  stream = randomness.Stream.of_seed(seed)
+  kept = np.arange(len(keys))
+  if max_clients is not None:
+    _check_number(len(keys), max_clients)
+    places = stream.shares('kept clients', keys)
+    kept = np.flatnonzero(places < max_clients / len(keys))
+  names = stream.child('clients of one example')
+  return {
+    f'client_{names.child("", keys[row]).key.hex()[:16]}': np.array([row])
+    for row in kept
+  }
+
+
 def by_user(users: np.ndarray, max_clients: int | None, seed: int) -> Partition:
   """Leaves examples with those who wrote them.
 

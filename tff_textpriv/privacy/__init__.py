@@ -18,6 +18,7 @@ from tff_textpriv.privacy.local_gaussian import LocalGaussian, LocalGaussianSett
 from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
 from tff_textpriv.privacy.no_mechanism import NoMechanism, NoPrivacySettings
 from tff_textpriv.privacy.own_mechanism import OwnAggregatorSettings, OwnMechanism
+from tff_textpriv.privacy.priv_unit import PrivUnit, PrivUnitSettings
 from tff_textpriv.privacy.randomized_bits import LocalPrivacySettings, RandomizedBits
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
   'NoPrivacySettings',
   'OwnAggregatorSettings',
   'OwnMechanism',
+  'PrivUnit',
+  'PrivUnitSettings',
   'PrivacyError',
   'RandomizedBits',
 ]

@@ -41,7 +41,7 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
     '--noise_multiplier, the run stops before the round that would exceed it.',
     above=0,
     below=math.inf,
-    key='epsilon of the whole run',
+    key='epsilon of a run',
   )
   accounted_population: int | None = setting(
     None,
@@ -104,24 +104,9 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
     return calibration.noise_for_budget(cost, deployment.rounds, budget)
 
   def rounds_epsilon(self, deployment: mechanism.Deployment) -> float | None:
-    """Returns what of `--target_epsilon`, which is the whole run's, is left for rounds.
-
-    A comparison claims nothing, and trains like what it is compared with.
-    """
+    """Returns what of `--target_epsilon` is left for rounds; see `left_for_rounds`."""
     target = self.target_epsilon
-    if target is None or not self.privacy_claim:
-      return target
-    left = target - deployment.spent_besides
-    if left <= 0 or target < deployment.spent_elsewhere:
-      spent = deployment.spent_besides or deployment.spent_elsewhere
-      raise SettingsError(
-        'target_epsilon',
-        target,
-        f'is that of the whole run, of which users spend {spent:g} before the first round '
-        '(--heavy_hitters_epsilon). Raise the one or lower the other, or for a comparison '
-        'add --privacy_claim=false',
-      )
-    return left
+    return None if target is None else self.left_for_rounds(target, deployment)
 
 
 @dataclasses.dataclass(frozen=True)

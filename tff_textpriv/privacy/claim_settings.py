@@ -57,6 +57,32 @@ class ClaimSettings(mechanism.MechanismSettings):
       )
     return self.delta
 
+  def left_for_rounds(self, total: float, deployment: mechanism.Deployment) -> float:
+    """Returns what of an epsilon, which is the whole run's, is left for its rounds.
+
+    A comparison claims nothing, and trains like what it is compared with.
+
+    Args:
+      total: The epsilon, of the flag `--target_epsilon`.
+      deployment: Who spends how much of it before the first round.
+
+    Raises:
+      SettingsError: Nothing is left.
+    """
+    if not self.privacy_claim:
+      return total
+    left = total - deployment.spent_besides
+    if left <= 0 or total < deployment.spent_elsewhere:
+      spent = deployment.spent_besides or deployment.spent_elsewhere
+      raise SettingsError(
+        'target_epsilon',
+        total,
+        f'is that of the whole run, of which users spend {spent:g} before the first round '
+        '(--heavy_hitters_epsilon). Raise the one or lower the other, or for a comparison '
+        'add --privacy_claim=false',
+      )
+    return left
+
 
 @dataclasses.dataclass(frozen=True)
 class GaussianClaimSettings(ClaimSettings):

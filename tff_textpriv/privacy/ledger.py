@@ -70,7 +70,8 @@ class Ledger:
         ledger's, or it cannot be composed with what was charged before.
     """
     entry = self._checked_entry(mechanism, group)
-    if self.would_exceed(mechanism, group):
+    users = tuple(users)
+    if self.would_exceed(mechanism, group, users):
       raise PrivacyError(
         'one more round would exceed the budget of epsilon '
         f'{mechanism.budget_epsilon:g}'
@@ -176,14 +177,23 @@ class Ledger:
       return math.inf
     return ledger_entries.spent((*self.entries, entry), self.delta, self.accountant)
 
-  def would_exceed(self, mechanism: Mechanism, group: str = '') -> bool:
+  def would_exceed(
+    self, mechanism: Mechanism, group: str = '', users: Iterable[str] | None = None
+  ) -> bool:
     """Tells whether one more round of a mechanism would exceed its budget.
 
-    The budget is that of all that its users spend.
+    The budget is that of all that its users spend. Where a round costs only those who
+    take part, it is exceeded by the first of them who would: others may go on.
 
     The budget binds the mechanism even where nothing is claimed, so that a
     comparison runs as long as what it is compared with. As cost grows with
     rounds, the last round that fits is searched once and remembered.
+
+    Args:
+      mechanism: What would be done.
+      group: The users from whom those who take part are drawn; see `Entry`.
+      users: Who would take part, by the names of `charge`; if that is not known, whoever
+        took part most often may be among them.
     """
     entry = self._checked_entry(mechanism, group)
     budget = mechanism.budget_epsilon
@@ -194,6 +204,9 @@ class Ledger:
     others = tuple(e for e in theirs if e.cost != entry.cost)
     delta = self.delta - sum(e.own_delta for e in self.entries if e not in theirs)
     wanted = sum(rounds) + 1
+    if mechanism.by_user and users is not None:
+      theirs_after = (self.rounds_by_user.get(user, 0) + 1 for user in users)
+      wanted = max(sum(rounds), *theirs_after, 0)
     key = (entry.cost, budget, others)
     fits, exceeds = self._known.get(key, (0, math.inf))
     while fits < wanted < exceeds:

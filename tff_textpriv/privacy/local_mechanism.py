@@ -1,10 +1,12 @@
 """What mechanisms have in common by which users randomize what they send."""
 
+import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from tff_textpriv.privacy import card_blocks, ledger_entries, mechanism
-from tff_textpriv.privacy.costs import Cost
+from tff_textpriv.privacy import card_blocks, ledger_entries, mechanism, shuffling
+from tff_textpriv.privacy.costs import Bits, Cost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,57 @@ class LocalMechanism(mechanism.Mechanism):
     )
 
 
+class PureReports(LocalMechanism):
+  """Reports of which each is locally private at delta 0.
+
+  Attributes:
+    claim: Whether the run claims its figure; false for comparisons.
+    crowd: How many reports a shuffler would mix in a round.
+    participations: In how many rounds a user can take part.
+  """
+
+  accountants = ('pld',)
+  # No values here: a dataclass would take them for the defaults of its fields.
+  claim: bool
+  crowd: shuffling.Crowd
+  participations: int
+
+  @property
+  @abc.abstractmethod
+  def cost(self) -> Bits:
+    """What one round costs a user who takes part."""
+
+  @property
+  def shuffled_bound(self) -> Callable[[float, int, int, float], float]:
+    """What bounds the central epsilon of reports behind a shuffler."""
+    return shuffling.epsilon_of_reports
+
+  @property
+  def no_guarantee_reason(self) -> str | None:
+    """Why this plan promises nothing, or `None` if it does promise."""
+    return None if self.claim else mechanism.NOT_CLAIMED
+
+  @property
+  def total(self) -> float:
+    """Epsilon of a user who takes part in as many rounds as can be."""
+    return self.cost.epsilon(self.participations, self.delta)
+
+  @property
+  def total_in_words(self) -> str:
+    """Says what the whole run costs a user, and how it could cost less."""
+    words = (
+      f'Epsilon {card_blocks.figure(self.total)} at delta {self.delta:g} is the total of a user over the '
+      f'whole run, in {self.participations:,} rounds at most.'
+    )
+    if self.crowd.sampling == 'separated' or self.crowd.cohort == self.crowd.population:
+      return words
+    return (
+      f'{words} Who is drawn by chance may be drawn so often, and that is paid for: '
+      '--cohort_sampling=separated lets each come in its turn, less often, so that a '
+      'report may say more.'
+    )
+
+
 def users_table(
   figures: Sequence[str], rows: Sequence[Sequence[str]], num_users: int
 ) -> card_blocks.Block:
@@ -68,3 +121,34 @@ def user_rows(rounds: Sequence[int]) -> dict[str, int]:
     'most': ordered[-1],
   }
   return {f'{name}: {count:,}': count for name, count in chosen.items()}
+
+
+def pure_figures(delta: float) -> tuple[str, str]:
+  """Returns the columns of what reports cost without a delta, and with it."""
+  return 'epsilon (pure)', f'epsilon at delta {delta:g} (exact)'
+
+
+def spent_by_users(
+  cost: Bits, rounds: Sequence[int], delta: float
+) -> list[dict[str, Any]]:
+  """Returns what users have spent who took part in so many rounds, as JSON values."""
+  return [
+    {
+      'rounds': name,
+      'pure': cost.pure_epsilon(count),
+      'composed': cost.epsilon(count, delta),
+    }
+    for name, count in user_rows(rounds).items()
+  ]
+
+
+def spent_table(
+  spent: Sequence[Mapping[str, Any]], delta: float, num_users: int
+) -> card_blocks.Block:
+  """Returns the table of what `spent_by_users` says."""
+  shown = card_blocks.figure
+  return users_table(
+    pure_figures(delta),
+    [(row['rounds'], shown(row['pure']), shown(row['composed'])) for row in spent],
+    num_users,
+  )

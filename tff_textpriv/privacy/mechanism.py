@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tff_textpriv import randomness
-from tff_textpriv.privacy import card_blocks, planning
+from tff_textpriv.privacy import card_blocks, participation, planning
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ledger_entries import Entry
 from tff_textpriv.settings import Settings
@@ -74,6 +74,11 @@ class Deployment:
   stages: tuple[int, ...] = ()
   stage: int = 0
   simulated_sampling: str | None = None
+
+  @property
+  def participations(self) -> int:
+    """In how many rounds a user can take part, however cohorts turn out."""
+    return participation.most_participations(self.rounds, self.separation)
 
   def stream_from(self, source: str) -> randomness.Stream:
     """Returns where random numbers come from, given the source that was asked for."""

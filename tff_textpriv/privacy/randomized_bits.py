@@ -6,42 +6,53 @@ What is claimed is what an adversary faces: all the bits of a user.
 """
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import randomness
 from tff_textpriv.privacy import (
   bits_card,
   card_blocks,
-  claim_settings,
   ledger_entries,
   local_mechanism,
+  local_planning,
   mechanism,
-  planning,
   randomized_response,
-  shuffled_planning,
+  report_settings,
   shuffling,
 )
 from tff_textpriv.privacy.costs import Bits
 from tff_textpriv.privacy.errors import PrivacyError
-from tff_textpriv.settings import SettingsError, setting
+from tff_textpriv.settings import IncompatibleSettingsError, SettingsError, setting
 
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
+# Of one bit, where nothing is said: the paper's.
+_DEFAULT_EPSILON = 1.0
+
 
 @dataclasses.dataclass(frozen=True)
-class LocalPrivacySettings(claim_settings.ClaimSettings):
+class LocalPrivacySettings(report_settings.ReportSettings):
   """Flags of local differential privacy by randomized bits."""
 
-  randomizes_on_device = True
   promise = 'local differential privacy for users; how much, the card says'
-  planned_by = planning.REPORT
 
-  epsilon_per_coordinate: float = setting(
-    1.0,
-    'Local epsilon of one coordinate in one round, which is one bit. What a user '
-    'spends is that of all coordinates that the user reports in all rounds: the '
-    'privacy card shows it.',
+  target_epsilon: float | None = setting(
+    None,
+    'Epsilon of a user over the whole run. From it follow how many coordinates a client '
+    'reports in a round (unless --coordinates_per_client says so) and the epsilon of '
+    'each: those with the least noise. Nobody reports once more who would exceed it.',
+    above=0,
+    below=math.inf,
+    key='epsilon of a run',
+  )
+  epsilon_per_coordinate: float | None = setting(
+    None,
+    'In place of --target_epsilon, the local epsilon of one coordinate in one round, '
+    'which is one bit; 1 if neither is given. What a user spends is that of all '
+    'coordinates that the user reports in all rounds: the run says it at its start.',
     low=randomized_response.MIN_EPSILON,
     high=100,
     key='epsilon of one bit',
@@ -49,7 +60,8 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
   coordinates_per_client: int | None = setting(
     None,
     'Coordinates of the update that a client reports in a round, drawn anew each '
-    'time; all if not set. Fewer cost a user less, and the mean gets noisier.',
+    'time; if not set all, or as many as go best with --target_epsilon. Fewer cost a user '
+    'less, and the mean gets noisier.',
     low=1,
   )
   quantization_range: float | None = setting(
@@ -58,11 +70,6 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
     'becomes a bit; by default q is --client_learning_rate.',
     above=0,
   )
-
-  @classmethod
-  def solve(cls, question: planning.Question) -> list[planning.Solution]:
-    """See the base class: of reports behind a shuffler."""
-    return [shuffled_planning.solve(question)]
 
   def mechanism(self, deployment: mechanism.Deployment) -> 'RandomizedBits':
     """Makes the mechanism; see the base class."""
@@ -74,29 +81,46 @@ class LocalPrivacySettings(claim_settings.ClaimSettings):
         wanted,
         f'must be at most the number of parameters of the model, {there:,}',
       )
+    delta = self.settled_delta(deployment.population)
+    epsilon = self.epsilon_per_coordinate or _DEFAULT_EPSILON
+    if self.target_epsilon is not None:
+      left = self.left_for_rounds(self.target_epsilon, deployment)
+      wanted, epsilon = self._planned(left, delta, deployment.participations, there)
     return RandomizedBits(
-      epsilon=self.epsilon_per_coordinate,
+      epsilon=epsilon,
       num_coordinates=there,
       coordinates_per_client=wanted,
       bound=self.quantization_range or deployment.client_step or 1.0,
-      delta=self.settled_delta(deployment.population),
-      noise_source=self.noise_source,
-      claim=self.privacy_claim,
-      rounds=deployment.rounds,
-      population=deployment.population,
-      stream=deployment.stream_from(self.noise_source),
-      unit=deployment.unit,
-      crowd=shuffling.Crowd(
-        deployment.sampling,
-        deployment.population,
-        deployment.cohort,
-        deployment.device_failure_rate,
-      ),
+      budget_epsilon=self.target_epsilon,
+      **self.deployed(deployment),
     )
+
+  def _planned(
+    self, total: float, delta: float, participations: int, num_coordinates: int
+  ) -> tuple[int, float]:
+    """Returns how many bits a report has and the epsilon of each, given a user's total."""
+    if self.epsilon_per_coordinate is not None:
+      raise IncompatibleSettingsError(
+        '--target_epsilon is that of a user over the whole run, from which the epsilon of '
+        'each bit follows, and --epsilon_per_coordinate is that of one bit: give one of '
+        'both'
+      )
+    bits = self.coordinates_per_client or local_planning.bits_for_total(
+      total, delta, participations, num_coordinates
+    )
+    epsilon = local_planning.epsilon_of_each(bits * participations, total, delta)
+    if epsilon < randomized_response.MIN_EPSILON:
+      raise SettingsError(
+        'target_epsilon',
+        self.target_epsilon,
+        f'leaves less than {randomized_response.MIN_EPSILON:g} to each of '
+        f'{bits * participations:,} bits; report fewer, in fewer rounds',
+      )
+    return bits, epsilon
 
 
 @dataclasses.dataclass(frozen=True)
-class RandomizedBits(local_mechanism.LocalMechanism):
+class RandomizedBits(local_mechanism.PureReports):
   """Local differential privacy of users, bit by bit.
 
   Attributes:
@@ -111,10 +135,10 @@ class RandomizedBits(local_mechanism.LocalMechanism):
     stream: A secret, for clients that are given no seed of their own.
     unit: What is protected: all the data of one user.
     crowd: How many reports a shuffler would mix in a round; by default the user's own.
+    participations: In how many rounds a user can take part.
   """
 
   aggregator = 'bit_randomized_response'
-  accountants = ('pld',)
 
   epsilon: float
   num_coordinates: int
@@ -133,6 +157,7 @@ class RandomizedBits(local_mechanism.LocalMechanism):
   )
   unit: str = 'user'
   crowd: shuffling.Crowd = shuffling.Crowd()
+  participations: int = 1
 
   def __post_init__(self) -> None:
     if not 1 <= self.num_reported <= self.num_coordinates:
@@ -167,6 +192,18 @@ class RandomizedBits(local_mechanism.LocalMechanism):
     return self.bound / self.response.contrast / self.reported_share
 
   @property
+  def shuffled_bound(self) -> Callable[[float, int, int, float], float]:
+    """See the base class."""
+    return (
+      shuffling.epsilon_of_bits if self.num_reported == 1 else super().shuffled_bound
+    )
+
+  @property
+  def noise(self) -> float:
+    """The standard deviation of one report's estimate of a zero, over the range q."""
+    return self.sign_value * math.sqrt(self.reported_share) / self.bound
+
+  @property
   def cost(self) -> Bits:
     """What one round costs a user who takes part."""
     return Bits(self.epsilon, self.num_reported)
@@ -181,20 +218,22 @@ class RandomizedBits(local_mechanism.LocalMechanism):
     )
 
   @property
-  def no_guarantee_reason(self) -> str | None:
-    """Why this plan promises nothing, or `None` if it does promise."""
-    return None if self.claim else mechanism.NOT_CLAIMED
-
-  @property
   def warnings(self) -> tuple[str, ...]:
     """What the person who starts the run should be told about its promise."""
+    reported = f'{self.num_reported:,} of {self.num_coordinates:,} coordinates'
+    if self.budget_epsilon is not None:
+      return (
+        f'{self.total_in_words} A report is of {reported}, one bit of epsilon '
+        f'{self.epsilon:.4g} each: few bits with a large epsilon each make the least '
+        'noise, which for one coordinate of one report has standard deviation '
+        f'{self.noise:.3g} q.',
+      )
     pure = self.cost.pure_epsilon(1)
     composed = self.cost.epsilon(1, self.delta)
     return (
       f'Epsilon {self.epsilon:g} is that of one coordinate in one round. A user who '
-      f'reports {self.num_reported:,} of {self.num_coordinates:,} coordinates spends '
-      f'{pure:,.6g} in a single round (pure), {composed:,.6g} at delta {self.delta:g}, '
-      'and more with every further round.',
+      f'reports {reported} spends {pure:,.6g} in a single round (pure), {composed:,.6g} at '
+      f'delta {self.delta:g}. {self.total_in_words} --target_epsilon plans for a total.',
     )
 
   @property

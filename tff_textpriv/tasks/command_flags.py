@@ -221,7 +221,7 @@ def _mechanism(choices: tuple[str, ...]) -> Any:
     'What noises the updates and makes the promise: the algorithm’s own mechanism, or one '
     'of the others that it has. Each has flags of its own.',
     choices=choices,
-    key='a mechanism in place of its own',
+    key='another mechanism',
   )
 
 

@@ -19,7 +19,7 @@ from tff_textpriv.training import experiment as experiment_lib
 
 # Of algorithms that not all variants of a task take.
 _MARKS = '*+'
-_FLAG_WIDTH = len('--epsilon_per_coordinate=1.0')
+_FLAG_WIDTH = len('--epsilon_per_coordinate')
 
 
 def page(task: experiment_lib.Task, argv: Sequence[str] = ()) -> str:

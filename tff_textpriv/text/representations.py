@@ -16,6 +16,11 @@ import numpy as np
 from tff_textpriv.text import ragged, rolling_hash, word_vectors
 from tff_textpriv.text.word_vectors import VectorsError
 
+# The share of a text from which on a word counts less than half: a of SIF.
+_COMMON_SHARE = 1e-4
+# The words of a text whose mean should have the variance of a standardized number.
+_NUM_WORDS = 100
+
 
 class Encoded(NamedTuple):
   """Texts as a classifier reads them.
@@ -121,6 +126,30 @@ class MeanVectors(Representation):
         row[:] = np.mean(found, axis=0)
     no_ids = ragged.RaggedIds(np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64))
     return Encoded(no_ids, dense)
+
+  def weighed(self) -> 'MeanVectors':
+    """Returns vectors by which common words count less, and what is common to all nothing.
+
+    The words are taken to be in the order of how frequent they are, as files of vectors
+    have them, and to follow Zipf's law: word number r is a share p ~ 1 / r of any text. A
+    word counts a / (a + p), and the mean that a text by that law has is subtracted. So
+    what is left of a text is particular to it, and small steps along it are not drowned
+    by steps along what all texts have in common. The mean of a hundred words by that law
+    then has coordinates of variance 1, so that a model's bias does not outweigh them.
+    Nothing of anybody's text is looked at.
+
+    Reference: Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline for Sentence
+    Embeddings (2017), whose weights these are, and whose principal component of the
+    texts, which would have to be computed from them, the subtracted mean stands for.
+    """
+    table = np.array(list(self.vectors.values()), np.float64)
+    shares = 1 / np.arange(1, len(table) + 1)
+    shares /= shares.sum()
+    table *= (_COMMON_SHARE / (_COMMON_SHARE + shares))[:, np.newaxis]
+    table -= shares @ table
+    table *= np.sqrt(_NUM_WORDS / (shares @ table**2).mean())
+    scaled = table.astype(np.float32)
+    return MeanVectors(dict(zip(self.vectors, scaled, strict=True)), self.width)
 
   def to_bytes(self) -> bytes:
     """Writes the vectors so that `read_vectors` reads the same ones."""

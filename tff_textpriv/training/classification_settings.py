@@ -8,7 +8,9 @@ from tff_textpriv.settings import setting
 from tff_textpriv.training import run_settings
 
 MODELS = ('logistic', 'network', 'lstm_network')
-REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', 'vectors')
+# Means of the word vectors of a file.
+OF_A_FILE = ('vectors', 'weighed_vectors')
+REPRESENTATIONS = ('hash', 'hash_words', 'term_frequency', 'word2vec', *OF_A_FILE)
 # Representations that are fitted on the training text, which no noise protects.
 FITTED = ('term_frequency', 'word2vec')
 
@@ -29,12 +31,14 @@ class ClassificationSettings(settings_lib.Settings):
   federation: str = setting(
     'shards',
     'How training examples are dealt to clients: about as many to each, at random (shards), '
-    'or with class shares of their own (dirichlet).',
-    choices=('shards', 'dirichlet'),
+    'with class shares of their own (dirichlet), or one to each (examples), as where '
+    'nobody has written more than one.',
+    choices=('shards', 'dirichlet', 'examples'),
   )
   num_clients: int | None = setting(
     None,
-    'Number N of clients; by default 100, or all users.',
+    'Number N of clients; by default 100, or all users, or with '
+    '--federation=examples all examples.',
     low=1,
     key='number of clients; by default 100, or all users',
   )
@@ -62,7 +66,8 @@ class ClassificationSettings(settings_lib.Settings):
     'What a model reads of a text: hashed words as a binary vector (hash) or in their '
     'order (hash_words, with a trained embedding); or, as references, counts of the '
     'training text’s words (term_frequency), or the mean of word vectors, trained '
-    'on the training text (word2vec) or from a file (vectors).',
+    'on the training text (word2vec) or from a file, as they are (vectors) or so that '
+    'common words count less (weighed_vectors).',
     choices=REPRESENTATIONS,
   )
   hash_buckets: int = setting(5000, 'Number M of hash buckets.', low=2, high=2**31 - 2)
@@ -80,7 +85,9 @@ class ClassificationSettings(settings_lib.Settings):
     low=1,
   )
   vectors_file: str | None = setting(
-    None, 'With vectors, a file of word vectors in text format (GloVe, fastText).'
+    None,
+    'With vectors and weighed_vectors, a file of word vectors in text format (GloVe, '
+    'fastText); for the latter with the most frequent words first.',
   )
   model: str = setting(
     'logistic',
@@ -127,6 +134,12 @@ class ClassificationSettings(settings_lib.Settings):
     """Whom a privacy figure is about, where clients are not people."""
     if self.federation == 'users':
       return None
+    if self.federation == 'examples':
+      return (
+        'A user of this run is whoever wrote one example (--federation=examples). The data '
+        'do not say who that is: a person who wrote several of them spends as many times '
+        'the figure.'
+      )
     return (
       f'A user of this run is a simulated client (--federation={self.federation}), a '
       'part of the data set that was put together at random. Who wrote the examples '

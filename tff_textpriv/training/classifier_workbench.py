@@ -208,12 +208,13 @@ def make_representation(
     return representations.HashedBag(hasher)
   if task.representation == 'hash_words':
     return representations.HashedWords(hasher, task.max_words)
-  if task.representation == 'vectors':
+  if task.representation in classification_settings.OF_A_FILE:
     if task.vectors_file is None:
       raise settings_lib.SettingsError(
-        'vectors_file', None, 'is needed with --representation=vectors'
+        'vectors_file', None, f'is needed with --representation={task.representation}'
       )
-    return representations.read_vectors(task.vectors_file)
+    read = representations.read_vectors(task.vectors_file)
+    return read.weighed() if task.representation == 'weighed_vectors' else read
   texts = [train.texts[number] for number in np.unique(train.text_of)]
   if task.representation == 'term_frequency':
     return representations.fit_term_frequency(texts, task.vocab_size)
@@ -231,6 +232,8 @@ def deal(
   if task.federation == 'users':
     assert train.users is not None  # Only tasks that have users offer it.
     return partition.by_user(train.users, task.num_clients, seed)
+  if task.federation == 'examples':
+    return partition.one_each(train.keys(), task.num_clients, seed)
   num_clients = task.num_clients or _DEFAULT_CLIENTS
   if task.federation == 'dirichlet':
     return partition.dirichlet(

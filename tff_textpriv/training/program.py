@@ -162,7 +162,8 @@ def train(
         if stop or round_number == program.stop_after_round:
           ended = 'interrupted'
           break
-        if ledger.would_exceed(program.mechanism, program.user_group):
+        places = _places(program, round_number + 1)
+        if ledger.would_exceed(program.mechanism, program.user_group, places):
           ended = 'budget'
           break
         round_number += 1
@@ -170,7 +171,6 @@ def train(
         users, cohort = next_cohort.take(round_number)
         # Before anything of the round leaves a device. Who drops out is charged too: it
         # took part in the draw. The ledger is on disk, which must not tell who takes part.
-        places = program.sampler.places(users)
         ledger.charge(program.mechanism, places, program.user_group)
         charged.write(journal.Place(program.phase, round_number), ledger)
         is_evaluated = _is_due(
@@ -223,6 +223,12 @@ def train(
       search.best_round or round_number,
       search.target_round,
     )
+
+
+def _places(program: Program, round_number: int) -> list[str]:
+  """Returns who is drawn for a round, by names that a ledger may hold."""
+  users = program.sampler.cohort(round_number - program.others_rounds)
+  return program.sampler.places(users)
 
 
 def _cohort(program: Program, round_number: int) -> tuple[list[str], Sequence[Any]]:
