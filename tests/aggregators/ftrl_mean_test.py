@@ -137,7 +137,13 @@ def test_updates_do_not_change_the_noise(tff_runtime, kind):
   )
 
 
-@pytest.mark.parametrize('kind', _FLAGS)
+@pytest.mark.parametrize(
+  'kind',
+  [
+    'blt',
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in _FLAGS if kind != 'blt'),
+  ],
+)
 def test_a_resumed_run_repeats_its_noise(tff_runtime, monkeypatch, kind):
   monkeypatch.setattr(ftrl_mean, '_BLOCK', 2 * _SIZE)  # Several blocks.
   plan, clients = _plan(kind), _clients(1, norm=0.1)

@@ -104,7 +104,10 @@ _CORRELATED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize('noise', ['blt', 'banded', 'tree'])
+@pytest.mark.parametrize(
+  'noise',
+  ['blt', *(pytest.param(each, marks=pytest.mark.slow) for each in ('banded', 'tree'))],
+)
 def test_correlated_noise_is_what_is_accounted_for(tmp_path, noise):
   code, found = _audit(tmp_path, *_CORRELATED, f'--ftrl_noise={noise}')
   assert code == 0

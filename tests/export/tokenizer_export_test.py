@@ -114,6 +114,7 @@ def test_both_forms_agree_on_random_text(tokenizers, tmp_path):
     assert tokenizer_json.check(content, tokenizer, texts) > 1000
 
 
+@pytest.mark.slow
 def test_both_forms_agree_on_real_text(real_data):
   lines = (real_data / 'wikitext-2' / 'wiki.valid.tokens').read_text().splitlines()
   posts = []

@@ -51,8 +51,10 @@ _DISTRIBUTED = ('--algo=dp_fed_avg', '--mechanism=distributed')
   [
     pytest.param('stackoverflow', (_FTRL, '--ftrl_noise=blt'), marks=pytest.mark.slow),
     ('imdb', (_FTRL, '--ftrl_noise=blt')),
-    ('imdb', (_FTRL, '--ftrl_noise=banded')),
-    pytest.param('imdb', (_FTRL, '--ftrl_noise=tree'), marks=pytest.mark.slow),
+    *(
+      pytest.param('imdb', (_FTRL, f'--ftrl_noise={noise}'), marks=pytest.mark.slow)
+      for noise in ('banded', 'tree')
+    ),
     pytest.param('stackoverflow', _DISTRIBUTED, marks=pytest.mark.slow),
     ('imdb', (*_DISTRIBUTED, '--device_noise=skellam', '--modular_bits=16')),
   ],

@@ -125,6 +125,7 @@ def test_a_run_that_is_killed_at_the_distillation_ends_like_an_undisturbed_one(
     assert (folder / name).read_bytes() == (halves / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_remapped_model_is_distilled(root):
   folder = root / 'switch'
   assert _run(folder, *_RESAMPLED, '--resample_rounds=1') == 0

@@ -110,6 +110,7 @@ def test_the_run_switches_once_when_two_checks_agree(switched):
   assert card['epsilon'] <= 2
 
 
+@pytest.mark.slow
 def test_a_run_whose_checks_never_agree_keeps_its_tokenizer(root):
   folder = root / 'never'
   assert _run(folder, *_AUTO, '--switch_agreement=1', '--switch_check_rounds=2') == 0

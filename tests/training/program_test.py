@@ -473,7 +473,9 @@ def test_a_worker_killed_at_work_is_replaced_and_nothing_else_changes(
   run.assert_equals(undisturbed)
 
 
-@pytest.mark.parametrize('method', ['next', 'get_model_weights'])
+@pytest.mark.parametrize(
+  'method', ['next', pytest.param('get_model_weights', marks=pytest.mark.slow)]
+)
 def test_three_deaths_in_a_row_end_the_run_with_everything_saved(
   undisturbed, program, tmp_path, method
 ):

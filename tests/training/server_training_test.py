@@ -57,7 +57,7 @@ def _loss(bench, weights, texts):
   return -scores.log_likelihood.mean()
 
 
-@pytest.mark.parametrize('dropout', ['0', '0.2'])
+@pytest.mark.parametrize('dropout', [pytest.param('0', marks=pytest.mark.slow), '0.2'])
 def test_a_model_learns_the_text_and_is_a_function_of_the_seed(data, tmp_path, dropout):
   bench = _bench(_chosen(f'--data_dir={tmp_path}', f'--dropout={dropout}'), data)
   texts = list(data.public_text)[:300]
