@@ -21,6 +21,9 @@ def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> figure_lib
   elif study.plot.kind == 'lines':
     _lines(axes, metric, rows)
     axes.set(xlabel=study.plot.x_label, xscale=study.plot.x_scale)
+    places = sorted({row.arm.x for row in rows if row.arm.x is not None})
+    axes.set_xticks(places, [f'{place:g}' for place in places], minor=False)
+    axes.set_xticks([], minor=True)
   else:
     _bars(axes, metric, rows)
   axes.set_title(study.title)
@@ -79,6 +82,7 @@ def _lines(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) 
     if row.arm.x is None:
       axes.axhline(_mean(row, metric), color='gray', ls='--', label=row.arm.label)
   axes.set(ylabel=_label(metric))
+  axes.set_yscale('log' if metric.is_perplexity else 'linear')
   axes.legend()
 
 
