@@ -652,9 +652,9 @@ def _first_model() -> Mapping[str, Content]:
 
 
 def _read_first_model(folder: pathlib.Path) -> Any:
-  from tff_textpriv.training import server_training
+  from tff_textpriv.training import server_training, warm_start
 
-  made = server_training.read_start(0, folder, [(2, 3)] * 3)
+  made = warm_start.read(0, folder, [(2, 3)] * 3)
   server_training.section(0, folder)
   return server_training.say(server_training.WARM_START, made.facts)
 

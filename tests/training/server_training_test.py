@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from tff_textpriv import files, randomness
+from tff_textpriv import randomness
 from tff_textpriv.datasets import clients, embedded
 from tff_textpriv.tasks import base, stackoverflow
 from tff_textpriv.text import subword
@@ -84,41 +84,12 @@ def test_no_user_s_text_is_read_for_training(data, tmp_path):
     bench.evaluate(bench.model.initial_weights(0), 'validation')
 
 
-def test_a_start_is_kept_and_read_back_and_damage_is_a_sentence(data, tmp_path):
-  chosen = _chosen(f'--data_dir={tmp_path}', '--warm_start_epochs=1')
-  bench = _bench(chosen, data)
-  made = server_training.warm_start(chosen, data, bench, 0, tmp_path)
-  assert made.facts['perplexity_after'] < made.facts['perplexity_before']
-  assert made.facts['num_texts'] == 400
-  assert not (tmp_path / 'tokenizers').exists()
-  server_training.write_start(made, 0, tmp_path)
-  nothing = clients.FederatedText('nothing', data.train, data.validation, data.test)
-  read = server_training.warm_start(chosen, nothing, bench, 0, tmp_path)
-  assert read.facts == made.facts
-  for one, other in zip(read.weights, made.weights, strict=True):
-    np.testing.assert_array_equal(one, other)
-  bench.start_from(read.weights)
-  np.testing.assert_array_equal(bench.functional.initial_weights[0][0], made.weights[0])
-
-  with pytest.raises(clients.DataError, match='no public text for --warm_start_epochs'):
-    server_training.warm_start(chosen, nothing, bench, 1, tmp_path)
-  file = tmp_path / 'tokenizers' / '0_warm_start.safetensors'
-  whole = file.read_bytes()
-  file.write_bytes(whole[:100])
-  with pytest.raises(files.FileError, match='0_warm_start.safetensors: cannot be read'):
-    server_training.warm_start(chosen, data, bench, 0, tmp_path)
-  smaller = server_training.Trained(made.weights[:-1], made.facts)
-  server_training.write_start(smaller, 0, tmp_path)
-  with pytest.raises(files.FileError, match='not the weights of this run'):
-    server_training.warm_start(chosen, data, bench, 0, tmp_path)
-
-
 def test_samples_are_read_as_lines_whatever_is_in_them(data, tmp_path, monkeypatch):
   chosen = _chosen(f'--data_dir={tmp_path}')
   bench = _bench(chosen, data)
   seen = []
   monkeypatch.setattr(
-    server_training, '_trained', lambda *given, **more: seen.append(given[3])
+    server_training, 'trained', lambda *given, **more: seen.append(given[3])
   )
   (tmp_path / 'samples.txt').write_bytes('a\u2028b\n\n c  d \ne\r\n\x00\n'.encode())
 

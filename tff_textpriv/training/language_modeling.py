@@ -18,6 +18,7 @@ from tff_textpriv.training import (
   server_training,
   switch_time,
   tokenizer_sources,
+  warm_start,
   workbench,
 )
 
@@ -71,9 +72,7 @@ class LanguageModeling(course.Course):
       folder,
     )
     if self._chosen.task_settings.warm_start_epochs and not phase.leg.continues:
-      start = server_training.warm_start(
-        self._chosen, self._data, bench, phase.index, folder
-      )
+      start = warm_start.make(self._chosen, self._data, bench, phase.index, folder)
       self._starts[phase.index] = start
       bench.start_from(start.weights)
     return bench
@@ -127,7 +126,7 @@ class LanguageModeling(course.Course):
       record.write(folder)
     if phase.index in self._starts:
       start = self._starts[phase.index]
-      server_training.write_start(start, phase.index, folder)
+      warm_start.write(start, phase.index, folder)
       print(f'  {server_training.say(server_training.WARM_START, start.facts)}')
     return (
       f'phase {phase.index + 1}   {self._chosen.model_name}, '

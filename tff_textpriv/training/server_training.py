@@ -1,8 +1,8 @@
 """Training on text that the server may read: public text, and samples of the model.
 
 No user takes part, and no user's text is read: it costs nothing. The warm start trains
-the first model on public text, the distillation a model under a new tokenizer on what
-the private model has written.
+the first model on public text (`warm_start`), the distillation a model under a new
+tokenizer on what the private model has written.
 """
 
 import dataclasses
@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 import tensorflow as tf
 import tensorflow_federated as tff
 import tqdm
@@ -90,73 +88,6 @@ def train(
   return [np.asarray(weight) for weight in state.weights]
 
 
-def warm_start(
-  chosen: experiment.Experiment,
-  data: clients.FederatedText,
-  bench: language_workbench.LanguageWorkbench,
-  index: int,
-  folder: pathlib.Path,
-) -> Trained:
-  """Trains a phase's first model on public text, unless that was done before.
-
-  Args:
-    chosen: The experiment.
-    data: Its data.
-    bench: The model, untrained, and its tokenizer.
-    index: The phase.
-    folder: The run's folder, for what `write_start` has left there.
-
-  Raises:
-    DataError: If there is no public text.
-    FileError: If what was left cannot be read.
-  """
-  if _start_file(folder, index).exists():
-    return read_start(index, folder, bench.model.weight_shapes)
-  if data.public_text is None:
-    raise clients.DataError(
-      f'--data={chosen.task_settings.data} brings no public text for '
-      '--warm_start_epochs: name a text file with --public_data=FILE'
-    )
-  return _trained(
-    chosen,
-    bench,
-    bench.model.initial_weights(chosen.run.seed),
-    data.public_text,
-    num_epochs=chosen.task_settings.warm_start_epochs,
-    learning_rate=chosen.task_settings.warm_start_learning_rate,
-    name=WARM_START,
-    index=index,
-  )
-
-
-def write_start(made: Trained, index: int, folder: pathlib.Path) -> None:
-  """Keeps a phase's first model: devices that come late begin with it, too."""
-  write_facts(made.facts, index, WARM_START, folder)
-  named = {f'{i:03}': weight for i, weight in enumerate(made.weights)}
-  files.write_atomically(_start_file(folder, index), safetensors.numpy.save(named))
-
-
-def read_start(
-  index: int, folder: pathlib.Path, shapes: Sequence[tuple[int, ...]]
-) -> Trained:
-  """Reads what `write_start` has kept of a model with weights of these shapes.
-
-  Raises:
-    FileError: If it is damaged, or that of another model.
-  """
-  file = _start_file(folder, index)
-  try:
-    named = safetensors.numpy.load(file.read_bytes())
-  # What is in the header may be of no type that NumPy knows.
-  except (OSError, safetensors.SafetensorError, KeyError, ValueError) as error:
-    raise files.unreadable(file, error) from error
-  weights = [named[name] for name in sorted(named)]
-  found = [(weight.shape, weight.dtype) for weight in weights]
-  if found != [(tuple(shape), np.float32) for shape in shapes]:
-    raise files.FileError(f'{file}: not the weights of this run’s model')
-  return Trained(weights, _read_facts(_facts_file(folder, index, WARM_START)))
-
-
 def distill(
   chosen: experiment.Experiment,
   bench: language_workbench.LanguageWorkbench,
@@ -174,7 +105,7 @@ def distill(
       that was not disturbed.
     index: The phase that is about to begin.
   """
-  return _trained(
+  return trained(
     chosen,
     bench,
     weights,
@@ -198,7 +129,7 @@ def write_facts(
 ) -> None:
   """Keeps, for the lineage, what training on the server did before a phase."""
   files.write_atomically(
-    _facts_file(folder, index, name), json.dumps(facts, indent=2) + '\n'
+    facts_file(folder, index, name), json.dumps(facts, indent=2) + '\n'
   )
 
 
@@ -207,9 +138,9 @@ def section(last_index: int, folder: pathlib.Path) -> list[str]:
   rows = []
   for index in range(last_index + 1):
     for name in (WARM_START, DISTILLATION):
-      if not (file := _facts_file(folder, index, name)).exists():
+      if not (file := facts_file(folder, index, name)).exists():
         continue
-      facts = _read_facts(file)
+      facts = read_facts(file)
       before, after = (
         f'{facts[figure]:.2f}' if figure in facts else '' for figure in _FIGURES
       )
@@ -243,7 +174,7 @@ def say(name: str, facts: Mapping[str, Any]) -> str:
   )
 
 
-def _trained(
+def trained(
   chosen: experiment.Experiment,
   bench: language_workbench.LanguageWorkbench,
   weights: Sequence[np.ndarray],
@@ -254,7 +185,18 @@ def _trained(
   name: str,
   index: int,
 ) -> Trained:
-  """Trains, and measures what it did on validation users."""
+  """Trains, and measures what it did on validation users.
+
+  Args:
+    chosen: The experiment.
+    bench: The model and its tokenizer.
+    weights: Where to start.
+    texts: Normalised texts.
+    num_epochs: Passes over them.
+    learning_rate: Adam's step size.
+    name: `WARM_START` or `DISTILLATION`.
+    index: The phase that is about to begin.
+  """
   after = train(
     bench,
     weights,
@@ -274,7 +216,7 @@ def _trained(
   return Trained(after, facts)
 
 
-def _read_facts(file: pathlib.Path) -> dict[str, Any]:
+def read_facts(file: pathlib.Path) -> dict[str, Any]:
   """Reads what `write_facts` has written."""
   facts = files.read_json(file)
   numbers = (facts.get('num_epochs'), facts.get('num_texts'))
@@ -288,9 +230,6 @@ def _read_facts(file: pathlib.Path) -> dict[str, Any]:
   return facts
 
 
-def _start_file(folder: pathlib.Path, index: int) -> pathlib.Path:
-  return folder / 'tokenizers' / f'{index}_warm_start.safetensors'
-
-
-def _facts_file(folder: pathlib.Path, index: int, name: str) -> pathlib.Path:
+def facts_file(folder: pathlib.Path, index: int, name: str) -> pathlib.Path:
+  """Returns where the facts of a phase's training on the server are kept."""
   return folder / 'tokenizers' / f'{index}_{name.replace(" ", "_")}.json'
