@@ -14,7 +14,7 @@ import tensorflow_federated as tff
 from scipy import stats
 from tensorflow_federated.python.core.impl.compiler import tree_analysis
 
-from tff_textpriv.aggregators import bit_reports, messages
+from tff_textpriv.aggregators import bit_reports, coordinates, messages
 from tff_textpriv.aggregators.bit_randomized_response import (
   BitMeanFactory,
   UnweightedBitMeanFactory,
@@ -188,9 +188,8 @@ def _stretches_sum_variance(products: bytes, d: int, s: int) -> float:
 
 @pytest.mark.parametrize(('d', 's'), [(10, 3), (7, 7), (9, 1), (1000, 37)])
 def test_no_coordinate_is_selected_twice_and_all_are_as_likely(d, s):
-  plan = randomized_bits.RandomizedBits(1.0, d, coordinates_per_client=s)
   seeds = np.random.default_rng(0).integers(-(2**62), 2**62, (600, 2))
-  rows = np.array([bit_reports._selected(plan, tf.constant(seed)) for seed in seeds])
+  rows = np.array([coordinates.selected(d, s, tf.constant(seed)) for seed in seeds])
   assert rows.shape == (600, s) and rows.min() >= 0 and rows.max() < d
   assert all(len(set(row)) == s for row in rows)
   counts = np.bincount(rows.ravel(), minlength=d)

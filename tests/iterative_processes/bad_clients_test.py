@@ -157,8 +157,13 @@ def test_a_third_of_bad_clients_does_not_spoil_the_model(tff_runtime, name, tmp_
   _check(name, tmp_path)
 
 
-def test_nor_does_it_where_clients_send_private_vectors(tff_runtime, tmp_path):
-  _check('rr_ldp', tmp_path, mechanism='priv_unit')
+@pytest.mark.parametrize(
+  'mechanism', ['priv_unit', pytest.param('sqkr', marks=pytest.mark.slow)]
+)
+def test_nor_does_it_where_clients_send_private_vectors(
+  tff_runtime, tmp_path, mechanism
+):
+  _check('rr_ldp', tmp_path, mechanism=mechanism)
 
 
 @pytest.mark.parametrize(

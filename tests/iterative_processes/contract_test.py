@@ -170,13 +170,21 @@ def test_flags_change_what_is_sent_and_what_is_covered(
   assert _is_covered(mechanism, process)
 
 
-def test_private_vectors_are_all_that_is_sent_and_covered():
-  algorithm, model = registry.ALGORITHMS['rr_ldp'].choices['priv_unit'], _model()
+@pytest.mark.parametrize(
+  ('name', 'sent'),
+  [
+    # Two bytes for each of 55 weights.
+    ('priv_unit', {'report': 110}),
+    # One bit, and of which coordinate it is.
+    ('sqkr', {'bits': 1, 'selection': 16}),
+  ],
+)
+def test_private_vectors_are_all_that_is_sent_and_covered(name, sent):
+  algorithm, model = registry.ALGORITHMS['rr_ldp'].choices[name], _model()
   mechanism = algorithm_rounds.mechanism(algorithm, model)
   process = algorithm.build(model, algorithm.settings(), mechanism)
-  # Two bytes for each of 55 weights.
-  assert _sends(process) == _by_hand({'report': 110})
-  assert mechanism.covered == {'report'} and mechanism.is_local_promise
+  assert _sends(process) == _by_hand(sent)
+  assert mechanism.covered == set(sent) and mechanism.is_local_promise
   assert contract.reads(process) == ('batches', 'seed')
 
 

@@ -139,11 +139,11 @@ def _of_reviews(folder, *given):
   return [json.loads(file.read_text()) for file in read]
 
 
-@pytest.mark.parametrize('mechanism', ['default', 'priv_unit'])
+@pytest.mark.parametrize('mechanism', ['default', 'priv_unit', 'sqkr'])
 def test_writers_of_one_review_report_once_on_word_vectors_and_spend_the_total(
   tmp_path, capsys, mechanism, vectors
 ):
-  kind = 'weighed_vectors' if mechanism == 'priv_unit' else 'vectors'
+  kind = 'vectors' if mechanism == 'default' else 'weighed_vectors'
   given = (f'--mechanism={mechanism}', f'--representation={kind}', vectors)
   results, card = _of_reviews(tmp_path / 'run', *given, '--total_rounds=4')
   # Many rounds, and nobody has been in two of them.

@@ -1,8 +1,8 @@
 """TFF aggregation factories: each is usable in TFF's own builders.
 
 `DpMeanFactory`, `FtrlMeanFactory`, `DistributedMeanFactory`, `BitMeanFactory`,
-`UnweightedBitMeanFactory`, `PrivUnitMeanFactory`, `AttentiveFactory` and
-`CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
+`UnweightedBitMeanFactory`, `PrivUnitMeanFactory`, `SqkrMeanFactory`, `AttentiveFactory`
+and `CountMeanSketchFactory` are the methods' own; `SoundMeanFactory` is
 TFF's weighted mean of the clients whose updates are sound. `of_mechanism` finds the one of
 a mechanism.
 """
@@ -18,6 +18,7 @@ from tff_textpriv.aggregators.dp_mean import DpMeanFactory
 from tff_textpriv.aggregators.ftrl_mean import FtrlMeanFactory
 from tff_textpriv.aggregators.priv_unit import PrivUnitMeanFactory
 from tff_textpriv.aggregators.sound_updates import SoundMeanFactory
+from tff_textpriv.aggregators.sqkr import SqkrMeanFactory
 
 __all__ = [
   'AttentiveFactory',
@@ -28,5 +29,6 @@ __all__ = [
   'FtrlMeanFactory',
   'PrivUnitMeanFactory',
   'SoundMeanFactory',
+  'SqkrMeanFactory',
   'UnweightedBitMeanFactory',
 ]

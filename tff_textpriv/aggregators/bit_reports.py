@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import messages
+from tff_textpriv.aggregators import coordinates, messages
 from tff_textpriv.privacy import randomized_bits, randomized_response
 
 
@@ -52,7 +52,7 @@ def randomize(
   message = collections.OrderedDict()
   if plan.samples_coordinates:
     # From a stream of its own: the server gets to know this one.
-    selection = _draws([2], seeds[1], tf.int64)
+    selection = coordinates.all_integers([2], seeds[1], tf.int64)
     values = tf.gather(values, _selected(plan, selection))
     message['selection'] = selection
   # In double precision, because the thresholds are whole numbers up to 2^32.
@@ -62,7 +62,7 @@ def randomize(
   spread = randomized_response.NUM_DRAWS - 2 * flip_draws
   share = (clipped + bound) / (2 * bound)
   thresholds = flip_draws + tf.cast(tf.round(spread * share), tf.int64)
-  draws = _draws([plan.num_reported], seeds[0], tf.uint32)
+  draws = coordinates.all_integers([plan.num_reported], seeds[0], tf.uint32)
   bits = messages.pack(tf.cast(draws, tf.int64) < thresholds)
   return collections.OrderedDict(bits=bits, **message)
 
@@ -124,24 +124,5 @@ def _reported(
 
 
 def _selected(plan: randomized_bits.RandomizedBits, selection: tf.Tensor) -> tf.Tensor:
-  """Returns the coordinates that a seed selects, int64 [s], without repetition.
-
-  The d coordinates, in a circle, are cut into s stretches as long as each other or longer
-  by one; the circle is turned at random, and one coordinate is drawn from each stretch.
-  As it is turned, each of the s draws hits any coordinate with probability 1 / d, and as
-  no two hit the same one, each coordinate is selected with probability s / d. That takes
-  s + 1 random numbers, however large d is.
-
-  The client and the server find the same ones, in the same order.
-  """
-  d, s = plan.num_coordinates, plan.num_reported
-  ends = np.arange(s + 1, dtype=np.int64) * d // s
-  # 2^64 is so far above d that what is left of it in the last stretch does not matter.
-  draws = _draws([s + 1], selection, tf.int64)
-  places = ends[:-1] + tf.math.floormod(draws[1:], np.diff(ends))
-  return tf.math.floormod(places + tf.math.floormod(draws[0], d), d)
-
-
-def _draws(shape: list[int], seed: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-  """Draws uniformly from all integers of a type."""
-  return tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=dtype)
+  """Returns the coordinates that a client reports, int64 [s]."""
+  return coordinates.selected(plan.num_coordinates, plan.num_reported, selection)

@@ -8,12 +8,11 @@ update is its direction. Everything that decides the privacy figure comes from o
 import collections
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import client_seeds, messages
-from tff_textpriv.privacy import errors, priv_unit, randomized_response, spherical_cap
+from tff_textpriv.aggregators import messages, summed_reports
+from tff_textpriv.privacy import priv_unit, randomized_response, spherical_cap
 
 _ALL_BUT_SIGN = 2**63 - 1
 _RESOLUTION = 2.0**-63
@@ -39,70 +38,18 @@ class PrivUnitMeanFactory(tff.aggregators.UnweightedAggregationFactory):
 
   def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
-    plan = self._plan
-    update_type = client_seeds.planned_update_type(
-      value_type, plan.noise_source, plan.num_coordinates
-    )
+    return summed_reports.mean_process(_law(self._plan), value_type)
 
-    @tff.tensorflow.computation(value_type)
-    def reported(value):
-      update, seed = client_seeds.update_and_seed(
-        value, has_seed=update_type is not value_type, stream=plan.stream
-      )
-      return collections.OrderedDict(report=randomize(plan, update, seed))
 
-    report_type = reported.type_signature.result
-    num_bytes = np.int64(messages.num_bytes(report_type))
-
-    @tff.tensorflow.computation
-    def zero():
-      return collections.OrderedDict(
-        steps=tf.zeros([plan.num_coordinates], tf.int64), count=tf.zeros([], tf.int64)
-      )
-
-    sum_type = zero.type_signature.result
-
-    @tff.tensorflow.computation(sum_type, report_type)
-    def accumulate(total, message):
-      return collections.OrderedDict(
-        steps=total['steps'] + tf.cast(message['report'], tf.int64),
-        count=total['count'] + 1,
-      )
-
-    @tff.tensorflow.computation(sum_type, sum_type)
-    def merge(first, second):
-      return tf.nest.map_structure(tf.add, first, second)
-
-    @tff.tensorflow.computation(sum_type)
-    def estimate(total):
-      mean = tf.math.divide_no_nan(
-        plan.step_value * tf.cast(total['steps'], tf.float64),
-        tf.cast(total['count'], tf.float64),
-      )
-      return messages.cut(update_type, mean)
-
-    @tff.tensorflow.computation(sum_type)
-    def report(total):
-      return total
-
-    @tff.federated_computation
-    def initialize():
-      return tff.federated_value((), tff.SERVER)
-
-    @tff.federated_computation(
-      initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
-    )
-    def next_round(state, values):
-      reports = tff.federated_map(reported, values)
-      total = tff.federated_aggregate(reports, zero(), accumulate, merge, report)
-      measured = collections.OrderedDict(
-        bytes_per_client=tff.federated_value(num_bytes, tff.SERVER)
-      )
-      return tff.templates.MeasuredProcessOutput(
-        state, tff.federated_map(estimate, total), tff.federated_zip(measured)
-      )
-
-    return tff.templates.AggregationProcess(initialize, next_round)
+def _law(plan: priv_unit.PrivUnit) -> summed_reports.Law:
+  """Returns how updates become reports, and sums of them an estimate."""
+  return summed_reports.Law(
+    plan,
+    lambda update, seed: collections.OrderedDict(report=randomize(plan, update, seed)),
+    plan.num_coordinates,
+    lambda total, message: total + tf.cast(message['report'], tf.int64),
+    lambda steps: plan.step_value * steps,
+  )
 
 
 def randomize(plan: priv_unit.PrivUnit, update: Any, seed: tf.Tensor) -> tf.Tensor:
@@ -172,16 +119,11 @@ def mean(
   mechanism: priv_unit.PrivUnit, *, by_examples: bool
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Makes the mean of a mechanism; see `of_mechanism`."""
-  if by_examples:
-    raise errors.PrivacyError(
-      'private vectors are not weighted by examples, which would tell how much a user has '
-      'written; use --client_weighting=uniform'
-    )
+  summed_reports.check_weights(by_examples)
   return tff.aggregators.as_weighted_aggregator(PrivUnitMeanFactory(mechanism))
 
 
 def seen(mechanism: priv_unit.PrivUnit, update: Any, seed: tf.Tensor, view: str) -> Any:
   """Returns what is read in one client's vector; see `of_mechanism`."""
   del view  # Nobody sees more than what the client sends.
-  steps = tf.cast(randomize(mechanism, update, seed), tf.float32)
-  return messages.like(update, mechanism.step_value * steps)
+  return summed_reports.estimate_of_one(_law(mechanism), update, seed)

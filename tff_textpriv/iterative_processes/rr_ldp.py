@@ -3,7 +3,7 @@
 import dataclasses
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
-from tff_textpriv.privacy import priv_unit, randomized_bits
+from tff_textpriv.privacy import priv_unit, randomized_bits, sqkr
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import setting
 
@@ -67,5 +67,5 @@ ALGORITHM = algorithm.Algorithm(
   RrLdpSettings,
   build_rr_ldp,
   privacy=randomized_bits.LocalPrivacySettings,
-  mechanisms={'priv_unit': priv_unit.PrivUnitSettings},
+  mechanisms={'priv_unit': priv_unit.PrivUnitSettings, 'sqkr': sqkr.SqkrSettings},
 )

@@ -20,6 +20,7 @@ from tff_textpriv.privacy.no_mechanism import NoMechanism, NoPrivacySettings
 from tff_textpriv.privacy.own_mechanism import OwnAggregatorSettings, OwnMechanism
 from tff_textpriv.privacy.priv_unit import PrivUnit, PrivUnitSettings
 from tff_textpriv.privacy.randomized_bits import LocalPrivacySettings, RandomizedBits
+from tff_textpriv.privacy.sqkr import Sqkr, SqkrSettings
 
 __all__ = [
   'CentralGaussian',
@@ -43,4 +44,6 @@ __all__ = [
   'PrivUnitSettings',
   'PrivacyError',
   'RandomizedBits',
+  'Sqkr',
+  'SqkrSettings',
 ]

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tff_textpriv import randomness
 from tff_textpriv.privacy import card_blocks, ledger_entries, mechanism, shuffling
 from tff_textpriv.privacy.costs import Bits, Cost
 
@@ -44,20 +45,39 @@ class LocalMechanism(mechanism.Mechanism):
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PureReports(LocalMechanism):
   """Reports of which each is locally private at delta 0.
 
   Attributes:
+    delta: Delta at which the composed epsilon is given; a report has none.
+    noise_source: 'seeded' or 'system'.
     claim: Whether the run claims its figure; false for comparisons.
-    crowd: How many reports a shuffler would mix in a round.
+    accountant: Reports are composed by their privacy loss distribution, in closed form.
+    budget_epsilon: The total of a user, which no further report may exceed.
+    rounds: Planned number of rounds.
+    population: Users who may be drawn.
+    stream: A secret, for clients that are given no seed of their own.
+    unit: What is protected: all the data of one user.
+    crowd: How many reports a shuffler would mix in a round; by default the user's own.
     participations: In how many rounds a user can take part.
   """
 
   accountants = ('pld',)
-  # No values here: a dataclass would take them for the defaults of its fields.
-  claim: bool
-  crowd: shuffling.Crowd
-  participations: int
+
+  delta: float = 1e-6
+  noise_source: str = 'seeded'
+  claim: bool = True
+  accountant: str = 'pld'
+  budget_epsilon: float | None = None
+  rounds: int = 1
+  population: int = 1
+  stream: randomness.Stream = dataclasses.field(
+    default_factory=randomness.Stream.of_system
+  )
+  unit: str = 'user'
+  crowd: shuffling.Crowd = shuffling.Crowd()
+  participations: int = 1
 
   @property
   @abc.abstractmethod

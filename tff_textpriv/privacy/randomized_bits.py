@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tff_textpriv import randomness
 from tff_textpriv.privacy import (
   bits_card,
   card_blocks,
@@ -129,13 +128,7 @@ class RandomizedBits(local_mechanism.PureReports):
     coordinates_per_client: How many of them, s, a client reports in a round; `None`
       for all.
     bound: The quantization range q, of no consequence for privacy.
-    delta: Delta at which the composed epsilon is given.
-    noise_source: 'seeded' or 'system'.
-    claim: Whether the run claims its figure; false for comparisons.
-    stream: A secret, for clients that are given no seed of their own.
-    unit: What is protected: all the data of one user.
-    crowd: How many reports a shuffler would mix in a round; by default the user's own.
-    participations: In how many rounds a user can take part.
+    Others: see `local_mechanism.PureReports`.
   """
 
   aggregator = 'bit_randomized_response'
@@ -144,20 +137,6 @@ class RandomizedBits(local_mechanism.PureReports):
   num_coordinates: int
   coordinates_per_client: int | None = None
   bound: float = 1.0
-  delta: float = 1e-6
-  noise_source: str = 'seeded'
-  claim: bool = True
-  # Bits are composed by their privacy loss distribution, in closed form.
-  accountant: str = 'pld'
-  budget_epsilon: float | None = None
-  rounds: int = 1
-  population: int = 1
-  stream: randomness.Stream = dataclasses.field(
-    default_factory=randomness.Stream.of_system
-  )
-  unit: str = 'user'
-  crowd: shuffling.Crowd = shuffling.Crowd()
-  participations: int = 1
 
   def __post_init__(self) -> None:
     if not 1 <= self.num_reported <= self.num_coordinates:
