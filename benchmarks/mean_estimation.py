@@ -29,6 +29,7 @@ from tff_textpriv.privacy import (
   mechanism,
   priv_unit,
   randomized_bits,
+  sqkr,
 )
 from tff_textpriv.reports import plots
 from tff_textpriv.settings import setting
@@ -110,11 +111,16 @@ def _contenders(dimension: int, epsilon: float) -> dict[str, _Contender]:
   vectors = priv_unit.PrivUnitSettings(
     target_epsilon=epsilon, clip_norm=1.0, delta=_DELTA, privacy_claim=False
   )
+  symbol = sqkr.SqkrSettings(
+    target_epsilon=epsilon, clip_norm=1.0, delta=_DELTA, privacy_claim=False
+  ).mechanism(once)
   gaussian = local_gaussian.LocalGaussian(
     clip_norm=1.0, stddev=2 * noise, delta=_DELTA, num_coordinates=dimension
   )
   return {
     'PrivUnitG': _Contender(vectors.mechanism(once), 2 * dimension),
+    # The seed of the coordinates is 16 bytes, as that of few bits.
+    'SQKR': _Contender(symbol, messages.packed_size(symbol.num_bits) + 16),
     'few bits': _Contender(few, _bytes_of_bits(few)),
     'all bits': _Contender(every, _bytes_of_bits(every)),
     'Gaussian': _Contender(gaussian, 4 * dimension),

@@ -101,17 +101,33 @@ def test_weighed_vectors_tell_texts_apart_by_their_rarer_words(tmp_path):
   shares /= shares.sum()
   ours = np.array(list(weighed.vectors.values()), np.float64)
   np.testing.assert_allclose(shares @ ours, 0, atol=1e-4)
-  assert (shares @ ours**2).mean() == pytest.approx(100, rel=1e-4)
-  # By hand, but for that size: a / (a + p) of each, less the mean of all.
-  factors = 1e-4 / (1e-4 + shares)
+  covariance = (shares * ours.T) @ ours
+  np.testing.assert_allclose(covariance, 100 * np.eye(5), atol=0.05)
+  # By hand, but for one linear map: a / (a + p) of each, less the mean of all.
+  factors = 1e-3 / (1e-3 + shares)
   table = np.array(list(vectors.values()), np.float64)
   expected = factors[:, np.newaxis] * table - (shares * factors) @ table
-  ratios = ours / expected
-  np.testing.assert_allclose(ratios, ratios[0, 0], rtol=1e-3)
-  assert factors[0] < 0.001 < 0.2 < factors[599]
+  whitening, *_ = np.linalg.lstsq(expected, ours, rcond=None)
+  np.testing.assert_allclose(expected @ whitening, ours, atol=1e-3)
+  # It stretches and does not turn.
+  np.testing.assert_allclose(whitening, whitening.T, atol=1e-3 * abs(whitening).max())
+  assert factors[0] < 0.01 < 0.8 < factors[599]
   # What is kept of them is read again as it was.
   file = tmp_path / 'vectors.txt'
   file.write_bytes(weighed.to_bytes())
   again = representations.read_vectors(file)
   text = [' '.join(list(words)[:7])]
   np.testing.assert_array_equal(again.encode(text).dense, weighed.encode(text).dense)
+
+
+def test_directions_in_which_words_do_not_differ_stay_nothing():
+  vectors = {
+    word: np.float32([number, -number, 3.0])
+    for number, word in enumerate([b'one', b'two', b'three', b'four'])
+  }
+  weighed = np.array(
+    list(representations.MeanVectors(vectors, 3).weighed().vectors.values())
+  )
+  assert np.isfinite(weighed).all()
+  # All that differs is one number, and half of its length is in each of two coordinates.
+  np.testing.assert_allclose(weighed[:, 0], -weighed[:, 1], atol=1e-3)

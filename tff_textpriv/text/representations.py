@@ -17,9 +17,11 @@ from tff_textpriv.text import ragged, rolling_hash, word_vectors
 from tff_textpriv.text.word_vectors import VectorsError
 
 # The share of a text from which on a word counts less than half: a of SIF.
-_COMMON_SHARE = 1e-4
+_COMMON_SHARE = 1e-3
 # The words of a text whose mean should have the variance of a standardized number.
 _NUM_WORDS = 100
+# Of the direction in which words differ most; less is what rounding leaves.
+_LEAST_VARIANCE = 1e-6
 
 
 class Encoded(NamedTuple):
@@ -134,9 +136,12 @@ class MeanVectors(Representation):
     have them, and to follow Zipf's law: word number r is a share p ~ 1 / r of any text. A
     word counts a / (a + p), and the mean that a text by that law has is subtracted. So
     what is left of a text is particular to it, and small steps along it are not drowned
-    by steps along what all texts have in common. The mean of a hundred words by that law
-    then has coordinates of variance 1, so that a model's bias does not outweigh them.
-    Nothing of anybody's text is looked at.
+    by steps along what all texts have in common.
+
+    Then the vectors are whitened: by that law their coordinates have no correlation, and
+    the mean of a hundred words has the variance 1 in each. A few noisy steps of equal
+    length learn from all directions then, and not from the longest ones alone, and a
+    model's bias does not outweigh them. Nothing of anybody's text is looked at.
 
     Reference: Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline for Sentence
     Embeddings (2017), whose weights these are, and whose principal component of the
@@ -147,7 +152,11 @@ class MeanVectors(Representation):
     shares /= shares.sum()
     table *= (_COMMON_SHARE / (_COMMON_SHARE + shares))[:, np.newaxis]
     table -= shares @ table
-    table *= np.sqrt(_NUM_WORDS / (shares @ table**2).mean())
+    variances, axes = np.linalg.eigh((shares * table.T) @ table)
+    # Directions in which words do not differ stay nothing.
+    is_there = variances > _LEAST_VARIANCE * variances[-1]
+    axes = axes[:, is_there]
+    table @= (axes * np.sqrt(_NUM_WORDS / variances[is_there])) @ axes.T
     scaled = table.astype(np.float32)
     return MeanVectors(dict(zip(self.vectors, scaled, strict=True)), self.width)
 
