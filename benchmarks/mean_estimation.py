@@ -209,6 +209,9 @@ def _draw(rows: list[dict[str, Any]]) -> str:
     xlabel='epsilon of a report',
     ylabel='squared error of a report, over d',
   )
+  epsilons = sorted({row['epsilon'] for row in rows})
+  axes.set_xticks(epsilons, [f'{epsilon:g}' for epsilon in epsilons])
+  axes.set_xticks([], minor=True)
   axes.legend(frameon=False, fontsize='small')
   return plots.svg(figure)
 

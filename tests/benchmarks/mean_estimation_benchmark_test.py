@@ -19,7 +19,7 @@ def test_errors_are_those_of_the_laws_and_the_picture_has_all_mechanisms(
     (row['dimension'], row['epsilon'], row['mechanism']): row
     for row in json.loads(output.read_text())
   }
-  assert len(rows) == 2 * 2 * 4
+  assert len(rows) == 2 * 2 * 5
   for (dimension, epsilon, name), row in rows.items():
     chosen = mean_estimation._contenders(dimension, epsilon)[name].chosen
     if name == 'PrivUnitG':
@@ -27,6 +27,8 @@ def test_errors_are_those_of_the_laws_and_the_picture_has_all_mechanisms(
       expected = (dimension - law.gain**2 + law.mean_square) / law.gain**2
     elif name == 'Gaussian':
       expected = dimension * chosen.stddev**2
+    elif name == 'SQKR':
+      expected = dimension * chosen.noise**2 - 1
     else:
       expected = dimension * (chosen.noise * chosen.bound) ** 2 - 1
     assert row['error'] == pytest.approx(
