@@ -69,3 +69,21 @@ def test_more_tokens_than_numbers_in_an_embedding_hide_in_the_crowd():
   span = kernel_span.of_gradients([gradient], num_tokens=30)
   assert span.is_everything
   np.testing.assert_allclose(span.residuals(table), 0, atol=1e-9)
+
+
+def test_noise_behind_what_was_read_is_told_apart_by_the_gap():
+  rng = np.random.default_rng(3)
+  table = rng.normal(size=(500, 20))
+  read = [3, 70, 499]
+  gradient = table[read].T @ rng.normal(size=(3, 40))
+  noisy = gradient + 1e-3 * rng.normal(size=gradient.shape)
+  # The attacker knows that there are ten tokens, and not how many differ.
+  span = kernel_span.of_gradients([noisy], num_tokens=10)
+  assert len(span.basis) == 3
+  assert sorted(kernel_span.read_tokens(span, table)) == read
+  # Noise as large as what was read leaves no gap.
+  drowned = gradient + 5 * rng.normal(size=gradient.shape)
+  assert len(kernel_span.of_gradients([drowned], num_tokens=10).basis) == 10
+  nothing = kernel_span.of_gradients([np.zeros((20, 5))], num_tokens=3)
+  assert len(nothing.basis) == 0
+  np.testing.assert_array_equal(nothing.residuals(table), 1)

@@ -35,7 +35,9 @@ class _MaskedLoss(tf.keras.losses.Loss):
     return tf.reduce_sum(losses) / tf.reduce_sum(mask)
 
 
-@pytest.mark.parametrize('preset', ['lstm_tiny', 'gru_tiny'])
+@pytest.mark.parametrize(
+  'preset', ['lstm_tiny', pytest.param('gru_tiny', marks=pytest.mark.slow)]
+)
 def test_a_round_equals_that_of_a_keras_model_on_fully_padded_data(tff_runtime, preset):
   model = language_models.build(preset, 23, tied=False)
   weights = model.initial_weights(seed=1)

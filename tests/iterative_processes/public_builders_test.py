@@ -189,7 +189,9 @@ def test_fed_sgd_is_tff_s(tff_runtime, model):
   assert _distance(_after_a_round(ours, _clients()), expected) < 1e-5
 
 
-@pytest.mark.parametrize('module', [dp_fed_avg, subword_resample])
+@pytest.mark.parametrize(
+  'module', [dp_fed_avg, pytest.param(subword_resample, marks=pytest.mark.slow)]
+)
 def test_private_averaging_is_tff_s_but_for_the_noise(model, unweighted, module):
   def train(mechanism):
     settings = module.ALGORITHM.settings(**_LOCAL)

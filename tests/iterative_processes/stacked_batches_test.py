@@ -39,7 +39,7 @@ def _cohort(num_clients, dropout=False):
   return cohort
 
 
-@pytest.mark.parametrize('dropout', [0.0, 0.5])
+@pytest.mark.parametrize('dropout', [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_a_round_equals_that_on_data_sets_with_clients_of_any_shape(
   tff_runtime, dropout
 ):

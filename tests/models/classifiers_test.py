@@ -1,5 +1,7 @@
 """Classifiers: they equal their Keras twins, and read sparse input as dense vectors."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,10 +43,23 @@ def _keras_inputs(model, inputs):
   return given | ({'dense': inputs.dense} if model.width else {})
 
 
-@pytest.mark.parametrize('num_classes', [2, 5])
-@pytest.mark.parametrize('width', [0, _WIDTH])
-@pytest.mark.parametrize('embedding_size', [0, 6])
-@pytest.mark.parametrize('name', classifiers.NAMES)
+_SLOW_TO_SAVE = [
+  pytest.param('lstm_network', 6, 0, 2, marks=pytest.mark.slow),
+  pytest.param('lstm_network', 6, 0, 5, marks=pytest.mark.slow),
+  pytest.param('lstm_network', 6, _WIDTH, 5, marks=pytest.mark.slow),
+]
+_ALL_MODELS = itertools.product(classifiers.NAMES, [0, 6], [0, _WIDTH], [2, 5])
+
+
+@pytest.mark.parametrize(
+  ('name', 'embedding_size', 'width', 'num_classes'),
+  [
+    *(
+      each for each in _ALL_MODELS if each not in [one.values for one in _SLOW_TO_SAVE]
+    ),
+    *_SLOW_TO_SAVE,
+  ],
+)
 def test_a_model_equals_its_keras_twin_also_after_saving(
   name, embedding_size, width, num_classes, tmp_path
 ):

@@ -132,7 +132,7 @@ def _stacked(make, **options):
   )
 
 
-@pytest.mark.parametrize('kind', _PAIRS)
+@pytest.mark.parametrize('kind', ['lstm', pytest.param('gru', marks=pytest.mark.slow)])
 def test_two_bidirectional_layers_under_a_mask_equal_keras(kind):
   tokens = np.random.default_rng(3).integers(1, 30, (5, 6)) * _MASK
   fast, plain = (_stacked(make) for make in _PAIRS[kind])

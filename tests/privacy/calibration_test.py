@@ -49,7 +49,9 @@ def test_solved_rounds_are_the_last_that_fit(sampling):
   assert budget.exceeded_by(mechanism, rounds + 1)
 
 
-@pytest.mark.parametrize('accountant', accountants.ACCOUNTANTS)
+@pytest.mark.parametrize(
+  'accountant', ['rdp', pytest.param('pld', marks=pytest.mark.slow)]
+)
 def test_solved_cohort_is_the_largest_that_fits(accountant):
   budget = calibration.Budget(2.0, 1e-6, accountant)
   mechanism = SampledGaussian('poisson', 1_000, 1, 1.0)

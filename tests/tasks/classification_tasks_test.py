@@ -36,8 +36,10 @@ def _rows(folder):
 
 @pytest.mark.parametrize(
   ('task', 'bound'),
-  [(imdb.TASK, 0.85), (movielens.TASK, 0.65)],
-  ids=['imdb', 'movielens'],
+  [
+    pytest.param(imdb.TASK, 0.85, id='imdb'),
+    pytest.param(movielens.TASK, 0.65, id='movielens', marks=pytest.mark.slow),
+  ],
 )
 def test_central_training_learns_the_embedded_twin_and_writes_everything(
   task, bound, tmp_path
@@ -99,6 +101,7 @@ def test_a_federated_run_that_is_stopped_goes_on_as_if_it_had_not(
     np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_ratings_stay_with_their_users_and_words_have_an_order(tmp_path, capsys):
   folder = tmp_path / 'run'
   assert (
@@ -131,6 +134,7 @@ def test_dp_fed_avg_claims_its_epsilon_on_a_classification_task(tmp_path):
   assert movielens.MovieLensSettings(federation='users').user_note is None
 
 
+@pytest.mark.slow
 def test_the_number_of_updates_does_not_change_with_the_number_of_clients(
   monkeypatch, tmp_path
 ):

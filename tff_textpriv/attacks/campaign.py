@@ -13,6 +13,7 @@ from tff_textpriv.attacks import (
   kernel_span,
   observations,
   scores,
+  targets,
 )
 from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.datasets import labelled_batching
@@ -57,7 +58,8 @@ class Campaign:
     client: How clients answer.
     weights: The clients' model: table, then the rest.
     vocabulary: The tokens of the table's rows; the last row is that of all others.
-    public_table: The vectors that tables started from.
+    public: The model that everybody knows: the vectors that tables started from, then
+      the rest.
     is_private: Tells private tokens.
     attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `guess`.
     inversion: How `dlg` goes about it.
@@ -67,7 +69,7 @@ class Campaign:
   client: observations.Client
   weights: Sequence[np.ndarray]
   vocabulary: Sequence[str]
-  public_table: np.ndarray
+  public: Sequence[np.ndarray]
   is_private: Callable[[str], bool]
   attacks: Sequence[str]
   inversion: InversionSettings
@@ -137,11 +139,12 @@ class Campaign:
   ) -> Iterator[tuple[str, str, np.ndarray]]:
     """Makes the attacks: yields name, table, and rows of the vocabulary."""
     num_tokens = int(np.count_nonzero(mask))
+    public_table = self.public[0]
     tables = {
       'true': observed.table,
-      'public': self.public_table,
+      'public': public_table,
       # The same vectors, under other names.
-      'unrelated': rng.permutation(self.public_table),
+      'unrelated': rng.permutation(public_table),
     }
     if 'guess' in self.attacks:
       yield 'guess', NO_TABLE, rng.integers(len(self.vocabulary), size=num_tokens)
@@ -152,18 +155,31 @@ class Campaign:
     span = gradient_inversion.find_span(self.client.model, gradients, num_tokens)
     if 'span' in self.attacks and span is not None:
       for name, table in tables.items():
-        yield 'span', name, kernel_span.read_tokens(span, table)
+        yield 'span', name, self._spanned(span, table, mask)
     if 'dlg' in self.attacks and any(one is not None for one in gradients):
       fitted = inverter.invert(
-        self.weights[1:], gradients, mask, float(np.std(self.public_table)), rng
+        self.weights[1:], gradients, mask, float(np.std(public_table)), rng
       )
       embeddings = fitted.embeddings[mask]
       for name, table in tables.items():
         yield 'dlg', name, gradient_inversion.nearest_rows(embeddings, table)
         if span is not None and not span.is_everything:
-          candidates = kernel_span.read_tokens(span, table)
+          candidates = np.unique(self._spanned(span, table, mask))
           rows = gradient_inversion.nearest_rows(embeddings, table, candidates)
           yield 'dlg+span', name, rows
+
+  def _spanned(
+    self, span: kernel_span.Span, table: np.ndarray, mask: np.ndarray
+  ) -> np.ndarray:
+    """Returns the rows of a table that are in a span."""
+    model = self.client.model
+    if not targets.reads_places(model):
+      return kernel_span.read_tokens(span, table)
+    return kernel_span.read_places(
+      span,
+      lambda place: targets.entered(model, self.public[1:], table, place),
+      np.count_nonzero(mask, axis=0),
+    )
 
   def _ids(self, batch: Sequence[Sentence], length: int) -> np.ndarray:
     """Encodes a batch [batch, length]; padding is an id beyond the table."""

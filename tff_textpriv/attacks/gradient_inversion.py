@@ -79,7 +79,9 @@ class Inverter:
     seen = [number for number, one in enumerate(gradients) if one is not None]
     if not seen:
       raise ValueError('no gradient was seen, and so there is none to match')
-    span = find_span(self._model, gradients, np.count_nonzero(mask))
+    span = None
+    if not targets.reads_places(self._model):  # It is that of the embeddings.
+      span = find_span(self._model, gradients, np.count_nonzero(mask))
     width = self._model.embedding_size
     problem = _Problem(
       weights=[tf.constant(weight) for weight in shared_weights],
@@ -208,7 +210,7 @@ def find_span(
     gradients: Those of the weights above the embedding.
     num_tokens: The number of tokens that were read.
   """
-  seen = [gradients[number] for number in targets.input_kernels(model)]
+  seen = [gradients[number] for number in targets.first_kernels(model)]
   kernels = [gradient for gradient in seen if gradient is not None]
   return kernel_span.of_gradients(kernels, num_tokens) if kernels else None
 

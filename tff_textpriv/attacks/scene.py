@@ -110,7 +110,7 @@ class Scene:
       client,
       self.weights,
       self.vocabulary,
-      self.weights[0],
+      self.weights,
       tokens.has_digit,
       attacks,
       inversion,

@@ -2,9 +2,15 @@
 
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
-from tff_textpriv.models import classifiers, sequence_classifiers
+from tff_textpriv.models import (
+  classifiers,
+  encoders,
+  sequence_classifiers,
+  transformer_parts,
+)
 
 # Classifiers whose first weight is an embedding table.
 Target = sequence_classifiers.SequenceClassifier | classifiers.LayeredClassifier
@@ -39,14 +45,41 @@ def logits_from_embeddings(
   )
 
 
-def input_kernels(model: Target) -> tuple[int, ...]:
-  """Returns which of the shared weights are kernels that embeddings enter as they are.
+def first_kernels(model: Target) -> tuple[int, ...]:
+  """Returns which of the shared weights are the kernels that read embeddings.
 
-  An encoder has none: positions and a normalisation come before its first kernel. A
-  layered classifier without LSTM reads the mean of the embeddings, and spans that.
+  A layered classifier without LSTM reads the mean of the embeddings, and spans that.
   """
   if isinstance(model, sequence_classifiers.BiLstmClassifier):
     return 0, 3
-  if isinstance(model, classifiers.LayeredClassifier):
-    return (0,)
-  return ()
+  # After the positions, and scale and shift of the normalisation: queries, keys, values.
+  return (3,) if isinstance(model, encoders.Encoder) else (0,)
+
+
+def reads_places(model: Target) -> bool:
+  """Tells whether what the first kernels read depends on where a token stands."""
+  return isinstance(model, encoders.Encoder)
+
+
+def entered(
+  model: encoders.Encoder,
+  shared_weights: classifiers.Weights,
+  table: np.ndarray,
+  place: int,
+) -> np.ndarray:
+  """Returns what an encoder's first kernel would read of each token at a place.
+
+  Args:
+    model: The encoder.
+    shared_weights: All its weights but the table: positions, scale and shift first.
+    table: An embedding table [rows, width].
+    place: The place in the text, from 0.
+
+  Returns:
+    The normalised sum of embedding and position, float [rows, width].
+  """
+  positions, *normalization = shared_weights[:3]
+  read = transformer_parts.normalize(
+    tf.constant(table + positions[place]), iter(normalization), encoders.EPSILON
+  )
+  return read.numpy()

@@ -22,7 +22,8 @@ from tff_textpriv.models import (
 from tff_textpriv.models.dropout import Dropout
 from tff_textpriv.models.sequence_presets import EncoderSize
 
-_EPSILON = 1e-12
+# Added to the variance by normalisations.
+EPSILON = 1e-12
 _INITIAL_STDDEV = 0.02
 _POOLERS = {'bert': tf.tanh, 'distilbert': tf.nn.relu}
 
@@ -98,7 +99,7 @@ class Encoder(sequence_classifiers.SequenceClassifier):
     positions = layers.Embedding(self.size.max_positions, width)(places)
 
     def normalize(hidden: Any) -> Any:
-      return layers.LayerNormalization(epsilon=_EPSILON)(hidden)
+      return layers.LayerNormalization(epsilon=EPSILON)(hidden)
 
     hidden = normalize(layers.Add()([embedded, positions]))
     hidden = layers.Dropout(self.dropout)(hidden)
@@ -166,7 +167,7 @@ def hidden_states(
     return transformer_parts.dense(units, weights)
 
   def normalize(units: tf.Tensor) -> tf.Tensor:
-    return transformer_parts.normalize(units, weights, _EPSILON)
+    return transformer_parts.normalize(units, weights, EPSILON)
 
   is_padding = (1.0 - tf.cast(mask, tf.float32))[:, tf.newaxis, tf.newaxis]
   unseen = transformer_parts.MASKED * is_padding
