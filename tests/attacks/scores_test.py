@@ -87,3 +87,16 @@ def test_noise_behind_what_was_read_is_told_apart_by_the_gap():
   nothing = kernel_span.of_gradients([np.zeros((20, 5))], num_tokens=3)
   assert len(nothing.basis) == 0
   np.testing.assert_array_equal(nothing.residuals(table), 1)
+
+
+def test_an_advantage_is_paired_and_has_an_interval():
+  def recalls(*values):
+    return [scores.Score(0.5, value, 0.5) for value in values]
+
+  mean, margin = scores.advantage(recalls(0.9, 0.5, 0.7), recalls(0.4, 0.1, 0.1))
+  # Differences 0.5, 0.4, 0.6: deviation 0.1, and Student's quantile of two is 4.303.
+  assert (mean, margin) == (
+    pytest.approx(0.5),
+    pytest.approx(0.1 * 4.3027 / 3**0.5, rel=1e-4),
+  )
+  assert np.isnan(scores.advantage(recalls(0.9), recalls(0.4))[1])

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tff_textpriv.attacks import scoreboard
 from tff_textpriv.reports import attacks
 from tff_textpriv.settings import SettingsError
 from tff_textpriv.tools import attack
@@ -92,6 +93,53 @@ def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
   assert attack.main(argv) == 0
   tables = {key[2] for key in _rows(tmp_path)}
   assert tables == {'true', 'public', 'unrelated'}
+
+
+_BY_SPAN = (
+  '--algo=fede_vocab',
+  '--attacks=prior,span',
+  '--sentences=4',
+  '--batch_sizes=4',
+)
+
+
+def test_what_hides_a_text_is_said_and_what_was_found_is_over_the_prior(
+  tmp_path, capsys
+):
+  given = [each for each in _SMALL if each != '--dropout=0']
+  assert attack.main([*given, *_BY_SPAN, f'--attack_dir={tmp_path}']) == 0
+  rows = _rows(tmp_path)
+  prior = rows['fede_vocab', 'prior', '-', '4']
+  assert float(prior['advantage']) == 0 and prior['advantage_margin'] == 'nan'
+  span = rows['fede_vocab', 'span', 'public', '4']
+  assert float(span['advantage']) == pytest.approx(
+    float(span['recall']) - float(prior['recall'])
+  )
+  said = ' '.join(capsys.readouterr().out.split())
+  # Dropout is off unless it is asked for; four texts of twelve tokens are too many.
+  assert 'dropout 0,' in said and 'hides from span' not in said
+  assert 'Batches of 4 may have 48 tokens' in said and 'has 32 numbers' in said
+
+
+def test_dropout_that_is_asked_for_is_said_to_hide(tmp_path, capsys):
+  given = [each for each in _SMALL if each != '--dropout=0']
+  argv = [*given, '--dropout=0.5', '--algo=fede_vocab', '--attacks=guess']
+  assert attack.main([*argv, f'--attack_dir={tmp_path}']) == 0
+  assert 'Dropout of 0.5 hides from span and dlg' in capsys.readouterr().out
+
+
+def test_what_was_found_so_far_is_written_now_and_then(tmp_path, monkeypatch):
+  seen = []
+  monkeypatch.setattr(scoreboard, '_SECONDS_BETWEEN', -1.0)
+  write = scoreboard.Scoreboard.write
+  monkeypatch.setattr(
+    scoreboard.Scoreboard,
+    'write',
+    lambda board: (write(board), seen.append(len(_rows(tmp_path))))[0],
+  )
+  argv = [*_SMALL, '--algo=fede_vocab', '--attacks=guess', '--sentences=2']
+  assert attack.main([*argv, f'--attack_dir={tmp_path}']) == 0
+  assert seen == [1, 1, 1]
 
 
 def test_more_sentences_than_a_batch_holds_are_needed():

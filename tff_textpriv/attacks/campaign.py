@@ -35,7 +35,7 @@ class Outcome:
   """What one attack made of one batch.
 
   Attributes:
-    attack: `rows`, `span`, `dlg` or `guess`; `dlg+span` is `dlg` that looks for tokens
+    attack: `rows`, `span`, `dlg`, `guess` or `prior`; `dlg+span` is `dlg` that looks for tokens
       among those that `span` found.
     table: Which table the attacker had: `true`, `public`, `unrelated`, or `NO_TABLE`.
     texts: The tokens of the batch's sentences.
@@ -61,7 +61,7 @@ class Campaign:
     public: The model that everybody knows: the vectors that tables started from, then
       the rest.
     is_private: Tells private tokens.
-    attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `guess`.
+    attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `guess`, `prior`.
     inversion: How `dlg` goes about it.
     seed: Decides all random numbers.
   """
@@ -75,8 +75,13 @@ class Campaign:
   inversion: InversionSettings
   seed: int
 
-  def run(self, sentences: Sequence[Sentence], batch_size: int) -> Iterator[Outcome]:
-    """Attacks sentences, so many at a time; a last batch that is not full is left."""
+  def run(
+    self, sentences: Sequence[Sentence], batch_size: int
+  ) -> Iterator[list[Outcome]]:
+    """Attacks sentences, so many at a time, and yields what came of each batch.
+
+    A last batch that is not full is left.
+    """
     length = max(len(sentence.tokens) for sentence in sentences)
     inverter = gradient_inversion.Inverter(self.client.model, self.inversion)
     for start in range(0, len(sentences) - batch_size + 1, batch_size):
@@ -86,12 +91,13 @@ class Campaign:
       observed = self._observe(batch, ids, rng)
       mask = ids < len(self.vocabulary)
       texts = tuple(sentence.tokens for sentence in batch)
+      text = [token for tokens in texts for token in tokens]
+      outcomes = []
       for attack, table, rows in self._found(observed, mask, inverter, rng):
         found = tuple(self.vocabulary[row] for row in rows)
-        text = [token for tokens in texts for token in tokens]
-        yield Outcome(
-          attack, table, texts, found, scores.score(text, found, self.is_private)
-        )
+        score = scores.score(text, found, self.is_private)
+        outcomes.append(Outcome(attack, table, texts, found, score))
+      yield outcomes
 
   def after(
     self, sentences: Sequence[Sentence], batch_size: int, rounds: int
@@ -148,6 +154,9 @@ class Campaign:
     }
     if 'guess' in self.attacks:
       yield 'guess', NO_TABLE, rng.integers(len(self.vocabulary), size=num_tokens)
+    if 'prior' in self.attacks:
+      # Rows are in the order of how frequent words are; the last one is that of all others.
+      yield 'prior', NO_TABLE, np.arange(min(num_tokens, len(self.vocabulary) - 1))
     if 'rows' in self.attacks and observed.table_gradient is not None:
       rows = embedding_rows.read_tokens(observed.table_gradient, num_tokens, rng)
       yield 'rows', NO_TABLE, rows

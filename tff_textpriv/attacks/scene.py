@@ -80,6 +80,23 @@ class Scene:
       f'({"drawn" if start.width is None else "from a file"}).'
     )
 
+  def limits(self, batch_sizes: Sequence[int]) -> list[str]:
+    """Says, in sentences, what of the scene hides texts from attacks."""
+    said = []
+    if self.model.dropout:
+      said.append(
+        f'Dropout of {self.model.dropout:g} hides from span and dlg; --dropout=0 does not.'
+      )
+    width, longest = self.model.embedding_size, max(map(_length, self.sentences))
+    hidden = [size for size in batch_sizes if size * longest >= width]
+    if hidden:
+      said.append(
+        f'Batches of {hidden[0]} may have {hidden[0] * longest} tokens, and what the '
+        f'first kernel reads has {width} numbers: span then says nothing; --max_words '
+        'makes texts shorter.'
+      )
+    return said
+
   def campaign(
     self,
     chosen: experiment_lib.Experiment,
@@ -119,6 +136,10 @@ class Scene:
     if not local_rounds:
       return prepared
     return prepared.after(self._local, _LOCAL_BATCH, local_rounds)
+
+
+def _length(sentence: campaign_lib.Sentence) -> int:
+  return len(sentence.tokens)
 
 
 def _read(

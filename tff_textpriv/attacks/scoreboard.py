@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,12 @@ _COLUMNS = (
   'recall',
   'f1',
   'ptlr',
+  'advantage',
+  'advantage_margin',
 )
 
+# How long what was found waits before it is written, but at the end.
+_SECONDS_BETWEEN = 30.0
 
 Row = dict[str, str | int | float]
 
@@ -37,7 +42,11 @@ class Result:
   outcomes: Sequence[campaign.Outcome]
 
   def rows(self) -> list[Row]:
-    """Returns a row for each attack and table: means over batches."""
+    """Returns a row for each attack and table: means over batches.
+
+    The advantage is the recall's over that of the most frequent words, `prior`.
+    """
+    prior = [one.score for one in self.outcomes if one.attack == 'prior']
     keys = dict.fromkeys((one.attack, one.table) for one in self.outcomes)
     rows: list[Row] = []
     for attack, table in keys:
@@ -46,7 +55,14 @@ class Result:
       ]
       average = scores.mean(all_scores)
       what = (self.algorithm, attack, table, self.batch_size, len(all_scores))
-      figures = (average.precision, average.recall, average.f1, average.private_recall)
+      over_prior = scores.advantage(all_scores, prior) if prior else (math.nan,) * 2
+      figures = (
+        average.precision,
+        average.recall,
+        average.f1,
+        average.private_recall,
+        *over_prior,
+      )
       rows.append(dict(zip(_COLUMNS, (*what, *figures), strict=True)))
     return rows
 
@@ -78,50 +94,72 @@ class _Case:
   found: list[tuple[str, campaign.Outcome]]
 
 
-def write(
-  results: Sequence[Result], folder: pathlib.Path, scenario: Scenario, num_cases: int
-) -> str:
-  """Writes `attack.csv`, `attack.md`, `attack.json` and `attack.png`.
+class Scoreboard:
+  """The report in a folder, which grows with what is found.
 
-  Args:
-    results: What was found.
-    folder: Where to write.
-    scenario: What was attacked, and how.
-    num_cases: Sentences to show beside their reconstructions, from batches of the
-      smallest size.
-
-  Returns:
-    The scoreboard, in Markdown.
+  Attributes:
+    folder: Where `attack.csv`, `attack.md`, `attack.json` and `attack.png` are written.
   """
-  rows = [row for result in results for row in result.rows()]
-  values = [list(row.values()) for row in rows]
-  files.write_atomically(folder / 'attack.csv', tables.csv_text(_COLUMNS, values))
-  table = tables.markdown(_COLUMNS, [list(map(_shown, line)) for line in values])
-  command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *scenario.argv])
-  cases = _cases(results)[:num_cases]
-  report = [
-    '# What clients’ messages reveal',
-    scenario.summary,
-    f'```\n{command}\n```',
-    table,
-    *(['## Case studies'] if cases else []),
-    *map(_case_study, cases),
-  ]
-  files.write_atomically(folder / 'attack.md', '\n\n'.join(report).encode() + b'\n')
-  content = {
-    'task': scenario.task,
-    'view': scenario.view,
-    'summary': scenario.summary,
-    'command': command,
-    'privacy': scenario.privacy,
-    'rows': [{key: _or_none(value) for key, value in row.items()} for row in rows],
-    'cases': [_case_json(case) for case in cases],
-  }
-  files.write_atomically(
-    folder / 'attack.json', json.dumps(content, indent=1, allow_nan=False) + '\n'
-  )
-  files.write_atomically(folder / 'attack.png', _plot(rows))
-  return table
+
+  def __init__(self, folder: pathlib.Path, scenario: Scenario, num_cases: int):
+    """Begins a report.
+
+    Args:
+      folder: Where to write.
+      scenario: What was attacked, and how.
+      num_cases: Sentences to show beside their reconstructions, from batches of the
+        smallest size.
+    """
+    self.folder = folder
+    self._scenario = scenario
+    self._num_cases = num_cases
+    self._results: dict[tuple[str, int], Result] = {}
+    self._written = time.monotonic()
+
+  def show(self, result: Result) -> None:
+    """Takes what was found so far, in place of an earlier state of the same attacks.
+
+    Now and then it is written: attacks take long, and may be stopped.
+    """
+    self._results[result.algorithm, result.batch_size] = result
+    if time.monotonic() - self._written > _SECONDS_BETWEEN:
+      self.write()
+
+  def write(self) -> str:
+    """Writes the report as far as it has come; returns the scoreboard, in Markdown."""
+    results = list(self._results.values())
+    scenario = self._scenario
+    rows = [row for result in results for row in result.rows()]
+    values = [list(row.values()) for row in rows]
+    table = tables.markdown(_COLUMNS, [list(map(_shown, line)) for line in values])
+    command = shlex.join(['python', '-m', 'tff_textpriv.tools.attack', *scenario.argv])
+    cases = _cases(results)[: self._num_cases]
+    report = [
+      '# What clients’ messages reveal',
+      scenario.summary,
+      f'```\n{command}\n```',
+      table,
+      *(['## Case studies'] if cases else []),
+      *map(_case_study, cases),
+    ]
+    content = {
+      'task': scenario.task,
+      'view': scenario.view,
+      'summary': scenario.summary,
+      'command': command,
+      'privacy': scenario.privacy,
+      'rows': [{key: _or_none(value) for key, value in row.items()} for row in rows],
+      'cases': [_case_json(case) for case in cases],
+    }
+    for ending, text in (
+      ('csv', tables.csv_text(_COLUMNS, values)),
+      ('md', '\n\n'.join(report).encode() + b'\n'),
+      ('json', json.dumps(content, indent=1, allow_nan=False) + '\n'),
+      ('png', _plot(rows)),
+    ):
+      files.write_atomically(self.folder / f'attack.{ending}', text)
+    self._written = time.monotonic()
+    return table
 
 
 def _plot(rows: Sequence[Row]) -> bytes:

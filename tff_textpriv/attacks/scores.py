@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from scipy import special
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +62,23 @@ def mean(all_scores: Sequence[Score]) -> Score:
     average([one.recall for one in all_scores]),
     average([one.private_recall for one in all_scores]),
   )
+
+
+def advantage(some: Sequence[Score], others: Sequence[Score]) -> tuple[float, float]:
+  """Compares the recall of two attacks on the same batches.
+
+  Returns:
+    The mean difference, and what is to be added and taken off for a 95% interval by
+    Student's distribution; NaN for a single batch.
+  """
+  differences = [
+    one.recall - other.recall for one, other in zip(some, others, strict=True)
+  ]
+  number, average = len(differences), float(np.mean(differences))
+  if number == 1:
+    return average, math.nan
+  quantile = float(special.stdtrit(number - 1, 0.975))
+  return average, quantile * float(np.std(differences, ddof=1)) / math.sqrt(number)
 
 
 def _share(outcomes: Iterable[bool]) -> float:

@@ -16,7 +16,7 @@ _VIEWS = {
     'clients’ updates.'
   ),
 }
-_SCORES = ('precision', 'recall', 'f1', 'ptlr')
+_SCORES = ('precision', 'recall', 'f1', 'ptlr', 'advantage')
 
 
 def section(scoreboards: Sequence[attacks.Scoreboard]) -> Markup:
@@ -45,12 +45,13 @@ def _scoreboard(board: attacks.Scoreboard) -> Markup:
     [
       element('h3', f'{board.name}: what messages reveal'),
       element('p', board.summary, ' ', _VIEWS.get(board.view, board.view)),
-      table(header, rows, numeric=range(3, 8)),
+      table(header, rows, numeric=range(3, 4 + len(_SCORES))),
       element(
         'p',
         'Recall is the share of a text’s tokens that were found, precision the share of '
         'found tokens that are in the text, PTLR the recall of tokens with a digit. The '
-        'attack “guess” draws tokens at random.',
+        'attack “guess” draws tokens at random, “prior” names the most frequent ones, and the '
+        'advantage is the recall over that.',
         class_='small',
       ),
       details(f'Case studies ({len(cases)}): users’ own text', *cases)

@@ -12,6 +12,8 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
+import tqdm
+
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.attacks.inversion_settings import InversionSettings
@@ -21,7 +23,7 @@ from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base, shared_flags
 
 TASKS = ('agnews', 'newsgroups', 'sst2')
-ATTACKS = ('guess', 'rows', 'span', 'dlg')
+ATTACKS = ('guess', 'prior', 'rows', 'span', 'dlg')
 ALGORITHMS = tuple(
   algorithm.name
   for algorithm in registry.ALGORITHMS.values()
@@ -42,7 +44,7 @@ class AttackSettings(settings_lib.Settings):
   )
   attacks: tuple[str, ...] = setting(
     ATTACKS,
-    'The attacks: random tokens as a control (guess), rows of the embedding’s gradient '
+    'The attacks: as controls random tokens (guess) and the most frequent ones (prior); rows of the embedding’s gradient '
     '(rows), table rows in the span of a kernel’s gradient (span), and gradient '
     'inversion (dlg), which takes by far the most time.',
     choices=ATTACKS,
@@ -77,6 +79,10 @@ class AttackSettings(settings_lib.Settings):
       )
 
 
+# Dropout hides from an attack, and so do texts with more tokens than an embedding has
+# numbers: a scoreboard that reassures by them would say nothing of the algorithm.
+_MOST_IS_SEEN = (('dropout', '0'), ('max_words', '24'))
+
 _GROUPS = [
   flags.Group('Attack', AttackSettings),
   flags.Group('Gradient inversion (dlg)', InversionSettings),
@@ -90,16 +96,34 @@ def main(argv: Sequence[str]) -> int:
   chosen = flags.make(AttackSettings, given)
   inversion = flags.make(InversionSettings, given)
   task = base.find(chosen.task)
+  passed_on = [*_most_is_seen(passed_on), *passed_on]
   experiments = [
     base.parse(task, [f'--algo={name}', *shared_flags.kept(passed_on, task, name)])
     for name in chosen.algo
   ]
   # Only now is TensorFlow needed: help and wrong flags are answered before.
+  from tff_textpriv.attacks import campaign as campaign_lib
   from tff_textpriv.attacks import scene as scene_lib
   from tff_textpriv.attacks import scoreboard
 
   scene = scene_lib.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
-  results = []
+  print(scene.summary)
+  for limit in scene.limits(chosen.batch_sizes):
+    print(f'note: {limit}')
+  board = scoreboard.Scoreboard(
+    pathlib.Path(chosen.attack_dir) / chosen.task,
+    scoreboard.Scenario(
+      chosen.task,
+      chosen.view,
+      {
+        one.algorithm.name: dataclasses.asdict(one.privacy_settings)
+        for one in experiments
+      },
+      ' '.join([scene.summary, *scene.limits(chosen.batch_sizes)]),
+      argv,
+    ),
+    chosen.cases,
+  )
   for experiment in experiments:
     campaign = scene.campaign(
       experiment,
@@ -109,23 +133,26 @@ def main(argv: Sequence[str]) -> int:
       local_rounds=chosen.local_rounds,
     )
     for batch_size in chosen.batch_sizes:
-      print(f'{experiment.algorithm.name}, batches of {batch_size}', flush=True)
-      outcomes = list(campaign.run(scene.sentences, batch_size))
-      results.append(scoreboard.Result(experiment.algorithm.name, batch_size, outcomes))
-  folder = pathlib.Path(chosen.attack_dir) / chosen.task
-  scenario = scoreboard.Scenario(
-    chosen.task,
-    chosen.view,
-    {
-      one.algorithm.name: dataclasses.asdict(one.privacy_settings)
-      for one in experiments
-    },
-    scene.summary,
-    argv,
-  )
-  table = scoreboard.write(results, folder, scenario, chosen.cases)
-  print(f'\n{table}\n\nwritten: {folder}/attack.md, .csv, .json, .png')
+      name = experiment.algorithm.name
+      batches = tqdm.tqdm(
+        campaign.run(scene.sentences, batch_size),
+        f'{name}, batches of {batch_size}',
+        len(scene.sentences) // batch_size,
+        unit='batch',
+        disable=None,  # No bar where there is no terminal.
+      )
+      outcomes: list[campaign_lib.Outcome] = []
+      for found in batches:
+        outcomes += found
+        board.show(scoreboard.Result(name, batch_size, outcomes))
+  print(f'\n{board.write()}\n\nwritten: {board.folder}/attack.md, .csv, .json, .png')
   return 0
+
+
+def _most_is_seen(passed_on: Sequence[str]) -> list[str]:
+  """Returns the flags, of those that are not given, with which an attacker sees most."""
+  given = {argument.lstrip('-').split('=')[0] for argument in passed_on}
+  return [f'--{name}={value}' for name, value in _MOST_IS_SEEN if name not in given]
 
 
 def help_page() -> str:
@@ -133,8 +160,9 @@ def help_page() -> str:
   return flags.format_help(
     'python -m tff_textpriv.tools.attack [--flag=value ...]',
     'Reconstructs texts from what clients send, and writes a scoreboard and case '
-    'studies. All other flags are those of the task and of the algorithms (see the help '
-    'of the task); each algorithm gets those that it has.',
+    'studies, as far as it has come every half minute. All other flags are those of the '
+    'task and of the algorithms (see the help of the task); each algorithm gets those '
+    'that it has. Unless given, --dropout=0 and --max_words=24: more of either hides.',
     _GROUPS,
   )
 
