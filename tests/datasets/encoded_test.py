@@ -157,13 +157,31 @@ def test_an_epoch_of_batches_holds_every_example_once():
     num_epochs=2,
     rng=np.random.default_rng(0),
   )
-  # One shape for all; the last batch of an epoch ends in three empty rows.
-  assert {inputs.shape for inputs, _ in batches} == {(8, 2)}
+  # One shape for all, and no batch of what full ones leave over (8, 8, 5).
+  assert {inputs.shape for inputs, _ in batches} == {(7, 2)}
   rows = [[row for row in targets[:, 0].tolist() if row] for _, targets in batches]
-  assert [len(batch) for batch in rows] == [8, 8, 5, 8, 8, 5]
+  assert [len(batch) for batch in rows] == [7, 7, 7, 7, 7, 7]
   epochs = [sum(rows[:3], []), sum(rows[3:], [])]
   assert sorted(epochs[0]) == sorted(epochs[1]) == [10 + i for i in range(21)]
   assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize(
+  ('rows', 'most', 'sizes'),
+  [
+    (0, 4, []),
+    (1, 4, [1]),
+    (4, 4, [4]),
+    (5, 4, [3, 2]),
+    (17, 16, [9, 8]),
+    (33, 16, [11, 11, 11]),
+  ],
+)
+def test_rows_are_dealt_to_few_batches_of_nearly_the_same_size(rows, most, sizes):
+  order = np.random.default_rng(0).permutation(rows)
+  parts = batching.dealt_evenly(order, most)
+  assert list(map(len, parts)) == sizes
+  assert np.array_equal(np.concatenate([[], *parts]), order)
 
 
 def test_evaluation_batches_cover_all_examples():

@@ -12,6 +12,7 @@ from sample_plan import NO_MECHANISM, of_everybody
 
 from tff_textpriv.datasets import batching
 from tff_textpriv.iterative_processes import (
+  clients,
   learning_model,
   proximal,
   registry,
@@ -72,6 +73,30 @@ def _rounds(name, folder):
 
 def _distance(one, other) -> float:
   return max(np.abs(a - b).max() for a, b in zip(one, other, strict=True))
+
+
+def test_a_row_of_one_word_that_full_batches_leave_over_throws_no_client_far():
+  rng = np.random.default_rng(0)
+  rows = [rng.integers(4, 30, 9).astype(np.int32) for _ in range(16)]
+  with_one_word = [*rows, np.array([2, 29], np.int32)]
+  settings = registry.ALGORITHMS['fed_avg'].settings(client_learning_rate=2.0)
+  client = clients.training(_functional(), settings)
+
+  def length(batches):
+    update, _ = client.answer(_INITIAL, batches)
+    return float(tf.linalg.global_norm(update))
+
+  def dealt(examples, batch_size):
+    return batching.training_batches(
+      examples, batch_size=batch_size, num_epochs=1, rng=rng
+    )
+
+  two_steps = length(dealt(rows, 8))
+  left_over = [batching.pad(rows), batching.pad(with_one_word[16:], 16, 8)]
+  assert length(left_over) > 1.5 * two_steps
+  # As one of nine rows or fewer it hardly counts.
+  assert len(dealt(with_one_word, 16)) == 2
+  assert length(dealt(with_one_word, 16)) < 1.1 * two_steps
 
 
 def test_without_noise_and_clip_dp_fed_avg_equals_unweighted_fed_avg(tff_runtime):

@@ -139,20 +139,36 @@ def training_batches(
 
   Args:
     examples: Windows of the user's posts, as `WindowRule.cut` makes them.
-    batch_size: Windows in a batch.
+    batch_size: Windows in a batch, at most; see `dealt_evenly`.
     num_epochs: Passes over all windows.
     rng: Shuffles.
   """
   if not examples:
     return []
-  shape = min(batch_size, len(examples)), max(map(len, examples)) - 1
+  longest = max(map(len, examples)) - 1
   batches = []
   for _ in range(num_epochs):
-    order = rng.permutation(len(examples))
-    for start in range(0, len(order), batch_size):
-      rows = [examples[i] for i in order[start : start + batch_size]]
-      batches.append(pad(rows, *shape))
+    parts = dealt_evenly(rng.permutation(len(examples)), batch_size)
+    for part in parts:
+      batches.append(pad([examples[i] for i in part], len(parts[0]), longest))
   return batches
+
+
+def dealt_evenly(order: np.ndarray, batch_size: int) -> list[np.ndarray]:
+  """Deals rows to as few batches as will do, which differ by one row at most.
+
+  Full batches and what is left over would make a last step of the full length on the
+  mean gradient of very few rows, perhaps of one word: it throws a model further than all
+  the steps before it.
+
+  Args:
+    order: The numbers of rows, in the order in which they are dealt.
+    batch_size: The most rows of a batch.
+
+  Returns:
+    The rows of each batch, the largest batches first; none if there are no rows.
+  """
+  return np.array_split(order, math.ceil(len(order) / batch_size)) if len(order) else []
 
 
 def with_dropout_seeds(

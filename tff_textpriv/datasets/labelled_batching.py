@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_textpriv.datasets import labelled
+from tff_textpriv.datasets import batching, labelled
 from tff_textpriv.text import ragged, representations
 
 # A pair of inputs and labels (int32 [batch]). Inputs are an ordered dictionary of
@@ -132,19 +132,17 @@ def training_batches(
   Args:
     examples: All examples.
     rows: The numbers of the client's own.
-    batch_size: Examples in a batch.
+    batch_size: Examples in a batch, at most; see `batching.dealt_evenly`.
     num_epochs: Passes over the examples.
     rng: Decides the order, and the batches' dropout seeds.
   """
-  shape = min(batch_size, len(rows)), examples.longest(rows)
+  longest = examples.longest(rows)
   batches = []
   for _ in range(num_epochs):
-    order = rng.permutation(rows)
-    for start in range(0, len(order), batch_size):
+    parts = batching.dealt_evenly(rng.permutation(rows), batch_size)
+    for part in parts:
       dropout_seed = rng.integers(0, 2**31, 2, np.int32)
-      batches.append(
-        examples.batch(order[start : start + batch_size], shape, dropout_seed)
-      )
+      batches.append(examples.batch(part, (len(parts[0]), longest), dropout_seed))
   return batches
 
 
