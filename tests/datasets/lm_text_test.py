@@ -28,7 +28,7 @@ def test_the_three_files_are_read_as_distributed(folder):
   data = lm_text.load(str(folder), lm_text.PENN_TREEBANK)
   data.check_disjoint()
   assert _texts(data.train) == [[f'train line {n}' for n in range(25)]]
-  assert _texts(data.test) == [["no it was n't black monday", 'the <unk> N']]
+  assert _texts(data.test) == [["no it was n't black monday", '', 'the <unk> N']]
   # The order of the text stays, in blocks of a hundred lines.
   blocks = _texts(data.validation)
   assert [len(block) for block in blocks] == [100, 100, 30]
@@ -40,7 +40,10 @@ def test_wikitext_headings_are_text(tmp_path):
   for name in ('wiki.train.tokens', 'wiki.valid.tokens', 'wiki.test.tokens'):
     (tmp_path / name).write_text(' \n = Title = \n \n A <unk> @-@ text . \n')
   data = lm_text.load(str(tmp_path), lm_text.WIKITEXT_2)
-  assert _texts(data.train) == [['= Title =', 'A <unk> @-@ text .']]
+  # So are blank lines: each has an end, which counts in the perplexity.
+  lines = ['', '= Title =', '', 'A <unk> @-@ text .']
+  assert _texts(data.train) == [lines]
+  assert sorted(sum(_texts(lm_text.deal(data, 2, seed=0).train), [])) == sorted(lines)
 
 
 def test_lines_are_dealt_once_each_at_random(folder):
@@ -77,6 +80,7 @@ def test_a_missing_or_empty_file_is_named_with_what_was_expected(folder):
 
 
 def test_the_real_corpora_have_their_known_numbers_of_words(real_data):
+  wiki = lm_text.load(str(real_data / 'wikitext-2'), lm_text.WIKITEXT_2)
   counts = {
     name: [
       sum(len(text.split()) for texts in _texts(group) for text in texts)
@@ -84,12 +88,14 @@ def test_the_real_corpora_have_their_known_numbers_of_words(real_data):
     ]
     for name, data in (
       ('ptb', lm_text.load(str(real_data / 'ptb'), lm_text.PENN_TREEBANK)),
-      ('wiki', lm_text.load(str(real_data / 'wikitext-2'), lm_text.WIKITEXT_2)),
+      ('wiki', wiki),
     )
   }
   # Table 1 of the paper; it counts an end for each of WikiText-2's lines, blank or not.
   assert counts['ptb'] == [887_521, 70_390, 78_669]
-  ends = [36_718, 3_760, 4_358]
+  ends = [
+    sum(map(len, _texts(group))) for group in (wiki.train, wiki.validation, wiki.test)
+  ]
   assert [c + e for c, e in zip(counts['wiki'], ends, strict=True)] == [
     2_088_628,
     217_646,

@@ -96,3 +96,11 @@ def test_a_file_of_neither_kind_is_refused_by_name(tmp_path):
 def test_impossible_vocabularies_are_refused(lines, vocab_size, message):
   with pytest.raises(tokenizers.TokenizerError, match=message):
     words.train(lines, vocab_size)
+
+
+def test_the_unknown_word_of_a_corpus_is_unknown_and_no_word_of_the_vocabulary():
+  texts = ['the <unk> of the <unk>', 'the rest']
+  tokenizer = words.train(texts, 7)
+  assert tokenizer.pieces[4:] == ['the', 'of', 'rest']
+  (ids,) = tokenizer.encode(['the <unk> of nowhere'])
+  assert ids.tolist()[1:-1] == [4, 1, 5, 1]

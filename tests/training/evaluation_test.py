@@ -118,15 +118,19 @@ def _log_softmax(logits):
   return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def _lstm_by_hand(weights, post):
-  """Reads one post with an LSTM of one layer, token by token, in float64."""
+def _lstm_by_hand(weights, read, predicted=None):
+  """Reads tokens with an LSTM of one layer, one by one, in float64.
+
+  By default what is predicted is what is read next.
+  """
+  predicted = read[1:] if predicted is None else predicted
   embedding, kernel, recurrent, bias, output_bias = (
     np.asarray(weight, np.float64) for weight in weights
   )
   units = recurrent.shape[0]
   hidden, cell = np.zeros(units), np.zeros(units)
   scores = []
-  for token, target in itertools.pairwise(post):
+  for token, target in zip(read, predicted, strict=False):
     gates = embedding[token] @ kernel + hidden @ recurrent + bias
     enter, forget, candidate, leave = np.split(gates, 4)
     cell = _sigmoid(forget) * cell + _sigmoid(enter) * np.tanh(candidate)
@@ -167,6 +171,28 @@ def test_a_recurrent_model_carries_its_state_through_a_post(monkeypatch):
   rule = batching.WindowRule(2, _STARTS)
   cold = np.concatenate([_lstm_by_hand(weights, window) for window in rule.cut(posts)])
   assert np.abs(cold - expected).max() > 0.1
+
+
+def test_a_stream_is_read_over_the_ends_of_its_lines_blank_ones_too():
+  """What is predicted, and from what, is as the perplexities of the literature have it."""
+  rng = np.random.default_rng(0)
+  words = np.arange(4, 13)
+  lines = [rng.choice([*words, _UNKNOWN], size=n) for n in (5, 0, 0, 40, 1, 0, 90)]
+  posts = [tokenizers.surround(line) for line in lines]
+  model = language_models.LstmLanguageModel(13, 4, 4, 1, tied=True)
+  weights = [3 * rng.normal(size=s).astype(np.float32) for s in model.weight_shapes]
+  evaluator = _evaluator(model, _Ids())
+  found = evaluator.evaluate(weights, [evaluation.stream(posts)])
+  # One state from the first token to the last; before a line stands BOS, as in training.
+  predicted = np.concatenate([[*line, _EOS] for line in lines])
+  read = np.where(predicted == _EOS, tokenizers.BOS_ID, predicted)
+  read = np.concatenate([[tokenizers.BOS_ID], read])
+  expected = _lstm_by_hand(weights, read, predicted)
+  assert len(expected) == 136 + len(lines)
+  assert found['token_perplexity'] == pytest.approx(np.exp(-expected.mean()), rel=1e-4)
+  # Lines that are read each by itself have another one.
+  apart = evaluator.evaluate(weights, posts)
+  assert abs(apart['token_perplexity'] / found['token_perplexity'] - 1) > 0.01
 
 
 def test_a_transformer_sees_half_a_window_before_every_token_but_the_first():

@@ -97,7 +97,9 @@ class ClientText(abc.ABC):
 
   @abc.abstractmethod
   def read(self, client_id: str) -> list[str]:
-    """Reads the normalised, non-empty texts of one user, in a stable order.
+    """Reads the normalised texts of one user, in a stable order.
+
+    None is empty, but for the blank lines of a corpus in which they count (`lm_text`).
 
     Raises:
       UnknownClientError: If there is no such user.
@@ -148,14 +150,18 @@ class FederatedText:
 class InMemoryClientText(ClientText):
   """Users whose texts are all in memory: for tests and small data of one's own."""
 
-  def __init__(self, texts_by_client: Mapping[str, Iterable[str]]):
-    """Normalises the texts and leaves out those that are empty then.
+  def __init__(
+    self, texts_by_client: Mapping[str, Iterable[str]], *, keep_blank: bool = False
+  ):
+    """Normalises the texts.
 
     Args:
       texts_by_client: The texts of each user.
+      keep_blank: Whether those stay in which nothing remains.
     """
     self._texts = {
-      client_id: normalized_texts(texts) for client_id, texts in texts_by_client.items()
+      client_id: [text for text in map(normalize, texts) if text or keep_blank]
+      for client_id, texts in texts_by_client.items()
     }
 
   @property

@@ -11,14 +11,13 @@ _EXPECTED = 'expected a text file in UTF-8 with one document a line'
 _HEADING = re.compile(r'(= )+[^=].* =')
 
 
-def read_lines(*paths: str, keep_headings: bool = False) -> Iterator[str]:
+def read_lines(*paths: str) -> Iterator[str]:
   """Reads the documents of text files, one after the other.
 
   Blank lines and WikiText headings are left out.
 
   Args:
     *paths: Files in UTF-8 with one document a line.
-    keep_headings: Whether headings are documents too.
 
   Yields:
     Normalised documents, none of them empty.
@@ -29,5 +28,5 @@ def read_lines(*paths: str, keep_headings: bool = False) -> Iterator[str]:
   for path in paths:
     for line in rows.decoded_lines(path, _EXPECTED):
       text = normalize(line.text)
-      if text and (keep_headings or not _HEADING.fullmatch(text)):
+      if text and not _HEADING.fullmatch(text):
         yield text

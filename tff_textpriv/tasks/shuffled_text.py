@@ -49,6 +49,11 @@ class ShuffledTextSettings(language_settings.LanguageModelSettings):
     choices=('best_validation', 'last'),
   )
 
+  @property
+  def reads_streams(self) -> bool:
+    """See the base class: perplexities on these corpora carry the state over lines."""
+    return True
+
 
 @dataclasses.dataclass(frozen=True)
 class ShuffledRunSettings(run_settings.RunSettings):

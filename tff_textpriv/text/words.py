@@ -91,7 +91,8 @@ def from_bytes(data: bytes) -> WordTokenizer:
 def train(texts: Iterable[str], vocab_size: int) -> WordTokenizer:
   """Makes a tokenizer of the most frequent words.
 
-  Of equally frequent words, those first in the alphabet are taken.
+  Of equally frequent words, those first in the alphabet are taken. A `<unk>` in the text
+  is what a corpus has in the place of a word that it does not tell: the unknown word.
 
   Args:
     texts: Normalised texts.
@@ -106,6 +107,7 @@ def train(texts: Iterable[str], vocab_size: int) -> WordTokenizer:
       f'{tokenizers.NUM_CONTROL_IDS} ids, which have a use of their own'
     )
   counts = statistics.word_counts(texts)
+  del counts[_CONTROL_PIECES[tokenizers.UNKNOWN_ID]]
   if not counts:
     raise tokenizers.TokenizerError('there is no text to train a tokenizer on')
   most = tokenizers.NUM_CONTROL_IDS + len(counts)

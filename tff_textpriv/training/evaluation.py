@@ -31,10 +31,15 @@ class Scores(NamedTuple):
   correct: np.ndarray
 
 
+def stream(posts: Sequence[np.ndarray]) -> np.ndarray:
+  """Joins posts into one, int32 [length], in which each follows the EOS of the last."""
+  return np.concatenate([posts[0][:1], *(post[1:] for post in posts)])
+
+
 class LanguageModelEvaluator:
   """Scores text per word, so that tokenizers can be compared with each other.
 
-  A recurrent model reads a post from its beginning to its end. A model that looks back
+  A recurrent model reads a post, or a stream of them, from its beginning to its end. A model that looks back
   at all it has read does so within a window of the length of training's; windows overlap
   by half, so that no token but the first ones of a post is predicted without context.
   """
@@ -66,7 +71,7 @@ class LanguageModelEvaluator:
 
     Args:
       weights: The model's weights.
-      posts: Users' encoded posts.
+      posts: Users' encoded posts, or streams of them.
 
     Returns:
       `word_accuracy`: the share of words all of whose pieces are the model's first
@@ -139,6 +144,7 @@ class _WholeReader:
       streams, _BATCH_SIZE
     ):
       lengths = np.array([len(streams[position]) - 1 for position in positions])
+      inputs = _as_trained(inputs)
       scores, correct = np.zeros(inputs.shape), np.zeros(inputs.shape, bool)
       state, ended = self._model.initial_state(len(positions), 0), 0
       for start in range(0, inputs.shape[1], _CHUNK):
@@ -180,8 +186,11 @@ class _WindowReader:
     cut = [self._windows.slide(stream) for stream in streams]
     examples = [window for windows in cut for window, _ in windows]
     by_window: list[_Found] = [_NOTHING] * len(examples)
-    for positions, batch in batching.evaluation_batches(examples, _BATCH_SIZE):
-      scores, correct = (part.numpy() for part in self._score(weights, *batch))
+    for positions, (inputs, targets) in batching.evaluation_batches(
+      examples, _BATCH_SIZE
+    ):
+      answers = self._score(weights, _as_trained(inputs), targets)
+      scores, correct = (part.numpy() for part in answers)
       for row, position in enumerate(positions):
         length = len(examples[position]) - 1
         by_window[position] = scores[row, :length], correct[row, :length]
@@ -204,6 +213,11 @@ def _joined(
 
 
 _NOTHING: _Found = np.zeros(0), np.zeros(0, bool)
+
+
+def _as_trained(inputs: np.ndarray) -> np.ndarray:
+  """Lets a post within a stream begin with BOS: nobody has trained on an EOS."""
+  return np.where(inputs == tokenizers.EOS_ID, tokenizers.BOS_ID, inputs)
 
 
 def _weight_specs(model: language_models.LanguageModel) -> list[tf.TensorSpec]:

@@ -112,6 +112,11 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     return self.heavy_hitters_epsilon
 
   @property
+  def reads_streams(self) -> bool:
+    """Whether an evaluated user's texts are one text, read from beginning to end."""
+    return False
+
+  @property
   def user_note(self) -> str | None:
     """Whom a privacy figure is about, where clients are not people."""
     return None

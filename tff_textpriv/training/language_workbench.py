@@ -117,8 +117,11 @@ class LanguageWorkbench(workbench.Workbench):
       return self._of_own_models(weights, _VALIDATION_USERS, None)
     users = self._encoded[group]
     ids = self._some(users.client_ids, 'evaluation', group)
-    posts = [post for user in ids for post in users.posts(user)]
-    return self._evaluator.evaluate(weights, posts)
+    if self._chosen.task_settings.reads_streams:
+      texts = [evaluation.stream(users.posts(user)) for user in ids]
+    else:
+      texts = [post for user in ids for post in users.posts(user)]
+    return self._evaluator.evaluate(weights, texts)
 
   def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
     """Returns the figures of the test.
