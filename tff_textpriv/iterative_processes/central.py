@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class CentralSettings(common_settings.AlgorithmSettings):
+class CentralSettings(common_settings.GradientClipSettings):
   """Training on all data in one place; flags are named as those of a client."""
 
   client_optimizer: str = setting(

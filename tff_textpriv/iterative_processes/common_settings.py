@@ -96,7 +96,20 @@ class ServerSettings(AlgorithmSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalTrainingSettings(ServerSettings):
+class GradientClipSettings(AlgorithmSettings):
+  """How far one step of local training can go."""
+
+  client_clip_norm: float | None = setting(
+    None,
+    'L2 norm to which the gradient of each step of local training is clipped; not '
+    'clipped if not set. It steadies training and promises nothing: that is done by '
+    'what bounds the whole update.',
+    above=0,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalTrainingSettings(GradientClipSettings, ServerSettings):
   """How a client trains before it sends the difference."""
 
   client_optimizer: str = setting(

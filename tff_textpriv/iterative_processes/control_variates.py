@@ -32,7 +32,10 @@ class VariateClient(clients.Client):
     settings: 'scaffold.ScaffoldSettings',
   ):
     """Prepares training by plain SGD, which the variates' formula is about."""
-    step = tff.learning.optimizers.build_sgdm(settings.client_learning_rate)
+    step = optimizers.clipped(
+      tff.learning.optimizers.build_sgdm(settings.client_learning_rate),
+      settings.client_clip_norm,
+    )
     super().__init__(local_training.LocalTrainer(model, step, num_local=0))
     self.specs = list(self.trainer.shared_specs)
 

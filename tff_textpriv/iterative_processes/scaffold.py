@@ -10,6 +10,7 @@ from tff_textpriv.settings import setting
 @dataclasses.dataclass(frozen=True)
 class ScaffoldSettings(
   common_settings.DeviceSettings,
+  common_settings.GradientClipSettings,
   common_settings.FullStepSettings,
   common_settings.ServerSettings,
 ):
