@@ -35,6 +35,7 @@ setuptools.setup(
   python_requires='>=3.11,<3.12',
   install_requires=[
     'absl-py>=1.4,<2',
+    'cryptography>=42',
     'dm-tree>=0.1.8',
     'dp-accounting==0.4.3',
     # word2vec vectors, one of the references of the classification tasks.

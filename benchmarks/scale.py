@@ -30,7 +30,7 @@ import psutil
 from benchmarks import cost_model, memory
 from tff_textpriv import files, flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.runtime import execution
+from tff_textpriv.runtime import execution, local_worker
 from tff_textpriv.settings import setting
 
 _PARTS = ('clients', 'parameters', 'population', 'paper', 'rounds')
@@ -190,7 +190,7 @@ def _workers(num_workers: int, max_concurrent_clients: int) -> Iterator[list[int
     yield [
       worker.process.pid
       for worker in runtime.workers
-      if isinstance(worker, execution.LocalWorker)
+      if isinstance(worker, local_worker.LocalWorker)
     ]
 
 

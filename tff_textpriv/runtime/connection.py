@@ -7,6 +7,8 @@ import asyncio
 import collections
 import concurrent.futures
 import contextlib
+import functools
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -24,7 +26,7 @@ from tff_textpriv.runtime import worker_process
 # few clients have sizes. One that is made anew loads its graphs again.
 MAX_EXECUTORS = 16
 
-_CHANNEL_OPTIONS = (
+CHANNEL_OPTIONS = (
   ('grpc.max_receive_message_length', -1),
   ('grpc.max_send_message_length', -1),
   # Workers are on this machine or a private network; a proxy knows neither.
@@ -32,6 +34,9 @@ _CHANNEL_OPTIONS = (
   ('grpc.initial_reconnect_backoff_ms', 50),
   ('grpc.min_reconnect_backoff_ms', 50),
   ('grpc.max_reconnect_backoff_ms', 1000),
+  # A connection of one's own for each channel, or a heartbeat would share the one of
+  # those calls that it watches over.
+  ('grpc.use_local_subchannel_pool', 1),
 )
 _DISPOSE_SECONDS = 5.0
 # Values that the worker may keep although nobody needs them; some are as large as models.
@@ -51,22 +56,42 @@ class Connection(tff.framework.ExecutorFactory):
   """
 
   def __init__(
-    self, address: str, lost_error: Callable[[], worker_process.WorkerDiedError]
+    self,
+    name: str,
+    lost_error: Callable[[], worker_process.WorkerDiedError],
   ):
-    """Begins to connect; `wait_until_ready` waits for the worker's answer.
+    """Connects to nobody; `open` does.
 
     Args:
-      address: The worker's host and port.
+      name: The worker's name, for those who look at threads.
       lost_error: Makes the error to raise when the worker stops answering.
     """
     self._lost_error = lost_error
-    self._channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
-    self._stub = _Stub(self._channel)
+    self._channel: grpc.Channel | None = None
+    # The channel may be cut by a thread that watches over the worker.
+    self._lock = threading.Lock()
     # One thread: the calls to one worker keep their order, those to several overlap.
-    self._thread = concurrent.futures.ThreadPoolExecutor(1, f'tff-{address}')
+    self._thread = concurrent.futures.ThreadPoolExecutor(1, f'tff-{name}')
     self._executors: collections.OrderedDict[int, _ThreadedExecutor] = (
       collections.OrderedDict()
     )
+
+  def open(self, channel: grpc.Channel) -> None:
+    """Goes on through a channel; nothing is left of what was before it."""
+    self.cut()
+    with self._lock:
+      self._stub = Stub(channel)
+      self._channel = channel
+
+  def cut(self) -> None:
+    """Closes the channel: calls under way, and those to come, find the worker lost."""
+    channel, self._channel = self._channel, None
+    if channel is not None:
+      channel.close()  # Whoever holds the lock may wait for an answer.
+    with self._lock:
+      while self._executors:
+        _, executor = self._executors.popitem()
+        executor.forget()
 
   @property
   def executor_sizes(self) -> tuple[int, ...]:
@@ -76,79 +101,114 @@ class Connection(tff.framework.ExecutorFactory):
   def wait_until_ready(self, timeout: float) -> None:
     """Waits for the worker to answer; `ConnectionError` if it does not in time."""
     try:
-      self._stub.wait_until_ready(timeout)
+      self._stub.give_back(self._stub.reserve(timeout, wait_for_ready=True))
     except grpc.RpcError as error:
       raise ConnectionError from error
 
   def create_executor(self, cardinalities: dict) -> executor_base.Executor:
     """Returns the executor for `cardinalities`; no entry means no clients."""
     num_clients = cardinalities.get(tff.CLIENTS, 0)
-    if num_clients not in self._executors:
-      while len(self._executors) >= MAX_EXECUTORS:
-        _, oldest = self._executors.popitem(last=False)
-        oldest.close()
-      executor = _ThreadedExecutor(self._stub, self._thread, self._clear_errors)
-      with self._clear_errors():
-        executor.set_cardinalities({tff.CLIENTS: num_clients})
-      self._executors[num_clients] = executor
-    self._executors.move_to_end(num_clients)
-    return self._executors[num_clients]
+    with self._lock:
+      if num_clients not in self._executors:
+        while len(self._executors) >= MAX_EXECUTORS:
+          _, oldest = self._executors.popitem(last=False)
+          oldest.close()
+        clear_errors = functools.partial(self._clear_errors, self._channel)
+        with clear_errors():
+          executor = _ThreadedExecutor(self._stub, self._thread, clear_errors)
+          executor.set_cardinalities({tff.CLIENTS: num_clients})
+        self._executors[num_clients] = executor
+      self._executors.move_to_end(num_clients)
+      return self._executors[num_clients]
 
   def clean_up_executor(self, cardinalities: dict) -> None:
     """Closes the executor for `cardinalities`, as TFF asks after a failure."""
-    executor = self._executors.pop(cardinalities.get(tff.CLIENTS, 0), None)
+    with self._lock:
+      executor = self._executors.pop(cardinalities.get(tff.CLIENTS, 0), None)
     if executor is not None:
       executor.close()
 
   def close_executors(self) -> None:
     """Closes all executors; the connection can still be used."""
-    while self._executors:
-      _, executor = self._executors.popitem()
-      executor.close()
+    with self._lock:
+      while self._executors:
+        _, executor = self._executors.popitem()
+        executor.close()
 
   def close(self) -> None:
     """Closes all executors and the channel, which ends calls under way."""
     self.close_executors()
-    self._channel.close()
+    self.cut()
     self._thread.shutdown()
 
   @contextlib.contextmanager
-  def _clear_errors(self) -> Iterator[None]:
+  def _clear_errors(self, channel: grpc.Channel | None) -> Iterator[None]:
     """Turns gRPC's errors into ours, which say what matters in one sentence.
 
     The errors of a worker that is gone, or new and does not know its executors,
-    must not get out for another reason: TFF would repeat the call for ever.
+    must not get out for another reason: TFF would repeat the call for ever. After a cut
+    calls are cancelled or refused, in ways of gRPC's and of TFF's.
+
+    Args:
+      channel: That of the call.
     """
+    if channel is None or channel is not self._channel:
+      raise self._lost_error()
     try:
       yield
     except tff.framework.RetryableError as error:
       raise self._lost_error() from error
-    except grpc.RpcError as error:
+    except (grpc.RpcError, ValueError) as error:
+      if channel is not self._channel:
+        raise self._lost_error() from error
+      if isinstance(error, ValueError):
+        raise
       details = error.details() if isinstance(error, grpc.Call) else str(error)
       raise ComputationError(details) from error
 
 
-class _Stub(tff.framework.RemoteExecutorGrpcStub):
+class Stub(tff.framework.RemoteExecutorGrpcStub):
   """TFF's stub, except that no call for set-up or clean-up waits for ever."""
 
   def __init__(self, channel: grpc.Channel):
     # TFF's own also watches the channel's state, unused here, in a thread that
     # prints a stack trace when the channel is closed.
     self._stub = executor_pb2_grpc.ExecutorGroupStub(channel)
+    self._is_silent = False
 
-  def wait_until_ready(self, timeout: float) -> None:
-    """Makes a worker answer, or an `RpcError`."""
+  def reserve(self, timeout: float, *, wait_for_ready: bool = False) -> Any:
+    """Makes a worker answer, or an `RpcError`: it reserves an executor for no clients.
+
+    Args:
+      timeout: How long it may take.
+      wait_for_ready: Whether to wait for a worker where nobody listens yet.
+
+    Returns:
+      The executor's id, the same as long as nobody disposes of all that were reserved,
+      and another one in another process.
+    """
     request = executor_pb2.GetExecutorRequest(
       cardinalities=value_serialization.serialize_cardinalities({tff.CLIENTS: 0})
     )
-    answer = self._stub.GetExecutor(request, timeout=timeout, wait_for_ready=True)
-    self.dispose_executor(executor_pb2.DisposeExecutorRequest(executor=answer.executor))
+    return self._stub.GetExecutor(
+      request, timeout=timeout, wait_for_ready=wait_for_ready
+    ).executor
+
+  def give_back(self, executor: Any) -> None:
+    """Gives back what was reserved."""
+    self.dispose_executor(executor_pb2.DisposeExecutorRequest(executor=executor))
 
   def dispose_executor(
     self, request: executor_pb2.DisposeExecutorRequest
   ) -> executor_pb2.DisposeExecutorResponse:
-    """Lets the worker forget an executor."""
-    return self._stub.DisposeExecutor(request, timeout=_DISPOSE_SECONDS)
+    """Lets the worker forget an executor; one that was silent once is not asked again."""
+    if self._is_silent:
+      return executor_pb2.DisposeExecutorResponse()
+    try:
+      return self._stub.DisposeExecutor(request, timeout=_DISPOSE_SECONDS)
+    except grpc.RpcError:
+      self._is_silent = True
+      raise
 
 
 class _ThreadedExecutor(tff.framework.RemoteExecutor):
@@ -160,7 +220,7 @@ class _ThreadedExecutor(tff.framework.RemoteExecutor):
 
   def __init__(
     self,
-    stub: tff.framework.RemoteExecutorGrpcStub,
+    stub: Stub,
     thread: concurrent.futures.Executor,
     clear_errors: Callable[[], contextlib.AbstractContextManager[None]],
   ):
@@ -169,6 +229,11 @@ class _ThreadedExecutor(tff.framework.RemoteExecutor):
     self._clear_errors = clear_errors
     # By identity, since comparing computations takes longer than sending them.
     self._sent: dict[int, tuple[tff.Computation, Any]] = {}
+
+  def forget(self) -> None:
+    """Counts as closed; the worker, which cannot be reached, is not told."""
+    self._executor_id = None
+    self._dispose_request = None
 
   async def create_value(self, value, type_spec=None):
     if not isinstance(value, tff.framework.ConcreteComputation):

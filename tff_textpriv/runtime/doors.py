@@ -143,12 +143,21 @@ class PrivateSocket:
 
   def answers(self) -> bool:
     """Tells whether the worker takes connections through the socket."""
-    with socket.socket(socket.AF_UNIX) as client:
-      try:
-        client.connect(self._path)
-      except ConnectionRefusedError:
-        return False
+    try:
+      self.connect().close()
+    except ConnectionRefusedError:
+      return False
     return True
+
+  def connect(self) -> socket.socket:
+    """Returns a new connection to the worker."""
+    client = socket.socket(socket.AF_UNIX)
+    try:
+      client.connect(self._path)
+    except OSError:
+      client.close()
+      raise
+    return client
 
   def close(self) -> None:
     """Forgets the socket."""

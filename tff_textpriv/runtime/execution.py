@@ -10,119 +10,107 @@ TFF is imported only when an execution begins.
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tff_textpriv.runtime import doors, isolation
-from tff_textpriv.runtime.worker_process import (
-  Limits,
-  WorkerDiedError,
-  WorkerProcess,
-  share_cores,
-)
+from tff_textpriv.runtime import isolation
+from tff_textpriv.runtime.worker_process import WorkerDiedError, share_cores
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 
 if TYPE_CHECKING:
-  pass
+  from tff_textpriv.runtime import certificates
+  from tff_textpriv.runtime.local_worker import LocalWorker
+  from tff_textpriv.runtime.remote_worker import RemoteWorker
 
 CONNECT_SECONDS = 30.0
-# How long the process of a worker that stopped answering is given to end.
-_EXIT_SECONDS = 2.0
+PATIENCE_SECONDS = 60.0
 
 
-class LocalWorker:
-  """A worker process of this machine and the connection to it."""
-
-  def __init__(self, log_file: Path, door: doors.Door, limits: Limits):
-    from tff_textpriv.runtime.connection import Connection
-
-    self._log_file = log_file
-    self._door = door
-    self._limits = limits
-    self.process = WorkerProcess(log_file, door, limits)
-    self.connection = Connection(door.address, self._lost_error)
-
-  def wait_until_ready(self) -> None:
-    """Waits for the process to answer; `WorkerDiedError` if it does not."""
-    try:
-      self.connection.wait_until_ready(CONNECT_SECONDS)
-    except ConnectionError as error:
-      raise self.process.died_error() from error
-
-  def restart(self) -> None:
-    """Starts another process behind the same door, after ending the one there."""
-    self.process.stop()
-    self.connection.close_executors()
-    self.process = WorkerProcess(self._log_file, self._door, self._limits)
-    self.wait_until_ready()
-
-  def close(self) -> None:
-    """Stops the process and closes the connection."""
-    self.process.stop()
-    self.connection.close()
-    self._door.close()
-
-  def _lost_error(self) -> WorkerDiedError:
-    self.process.wait(_EXIT_SECONDS)
-    return self.process.died_error()
-
-
-class RemoteWorker:
-  """The connection to a worker that someone started on another machine."""
-
-  def __init__(self, address: str, connect_seconds: float):
-    from tff_textpriv.runtime.connection import Connection
-
-    host, separator, port = address.rpartition(':')
-    if not (host and separator and port.isdecimal() and 0 < int(port) < 65536):
-      raise SettingsError('workers', address, 'must be host:port, e.g. 10.0.0.2:10000')
-    self._address = address
-    self._connect_seconds = connect_seconds
-    self.connection = Connection(address, self._lost_error)
-
-  def wait_until_ready(self) -> None:
-    """Waits for the worker to answer; `SettingsError` if it does not."""
-    try:
-      self.connection.wait_until_ready(self._connect_seconds)
-    except ConnectionError as error:
-      raise SettingsError(
-        'workers',
-        self._address,
-        f'no TFF worker answered within {self._connect_seconds:g} s; start one there'
-        ' with `python -m tff_textpriv.tools.worker` and check host, port, firewall',
-      ) from error
-
-  def restart(self) -> None:
-    """Connects again; starting the worker is up to its own machine."""
-    self.connection.close_executors()
-    try:
-      self.wait_until_ready()
-    except SettingsError as error:
-      raise WorkerDiedError(str(error)) from error
-
-  def close(self) -> None:
-    """Closes the connection; the worker goes on."""
-    self.connection.close()
-
-  def _lost_error(self) -> WorkerDiedError:
-    return WorkerDiedError(f'The TFF worker at {self._address} stopped answering.')
+class TooFewWorkersError(WorkerDiedError):
+  """So few workers are left that the run is not to go on."""
 
 
 class Runtime:
   """The workers of an execution, in the order in which they share a cohort."""
 
-  def __init__(self, workers: Sequence[LocalWorker | RemoteWorker]):
+  def __init__(
+    self,
+    workers: 'Sequence[LocalWorker | RemoteWorker]',
+    use: 'Callable[[Sequence[LocalWorker | RemoteWorker]], None]',
+    patience: float = PATIENCE_SECONDS,
+    min_workers: int = 1,
+  ):
+    """Uses all workers.
+
+    Args:
+      workers: Those of this machine, or of others.
+      use: Lets computations run on those that it is called with.
+      patience: The seconds that one of another machine may be away before the others go
+        on without it.
+      min_workers: How many there must be at least.
+    """
     self.workers = tuple(workers)
+    self.present = self.workers
+    self._use = use
+    self._patience = patience
+    self._min_workers = min_workers
+    use(self.present)
+
+  @property
+  def left_out(self) -> int:
+    """How many workers do not take part at present."""
+    return len(self.workers) - len(self.present)
+
+  @property
+  def remedy(self) -> str:
+    """What `restart` does about a worker that died, for messages."""
+    return self.workers[0].remedy
 
   def restart(self) -> None:
     """Replaces all workers, after a `WorkerDiedError` or to end a computation.
 
     After Ctrl-C, a computation that was under way still occupies its workers.
-    What was traced and compiled is kept.
+    What was traced and compiled is kept. Who does not answer in time is left out.
+
+    Raises:
+      WorkerDiedError: If one of this machine does not start.
+      TooFewWorkersError: If too few of other machines answer.
     """
     for worker in self.workers:
-      worker.restart()
+      worker.begin_anew()
+    deadline = time.monotonic() + self._patience
+    for worker in self.present:
+      worker.wait(max(0.0, deadline - time.monotonic()))
+    self._go_on_with([worker for worker in self.workers if worker.answers])
+    if len(self.present) < self._min_workers:
+      away = [worker.problem for worker in self.workers if not worker.answers]
+      raise TooFewWorkersError(
+        f'of {len(self.workers)} workers {len(self.present)} answer within'
+        f' --worker_patience={self._patience:g} s, and --min_workers='
+        f'{self._min_workers} must ({"; ".join(away)})'
+      )
+
+  def take_back(self) -> None:
+    """Lets workers that were left out, and answer again, take part."""
+    self._go_on_with(
+      [each for each in self.workers if each in self.present or each.answers]
+    )
+
+  def _go_on_with(self, present: 'Sequence[LocalWorker | RemoteWorker]') -> None:
+    """Changes who takes part, and says so."""
+    for worker in self.workers:
+      if worker in self.present and worker not in present:
+        print(
+          f'{worker.problem}; going on without it until it answers', file=sys.stderr
+        )
+      elif worker in present and worker not in self.present:
+        print(f'{worker.address} takes part again', file=sys.stderr)
+    if tuple(present) != self.present:
+      self.present = tuple(present)
+      self._use(self.present)
 
 
 @contextlib.contextmanager
@@ -133,7 +121,11 @@ def execution(
   *,
   isolate_workers: str = 'auto',
   cohort_size: int | None = None,
-  log_dir: Path,
+  log_dir: pathlib.Path,
+  workers_key: str | None = None,
+  insecure_workers: bool = False,
+  worker_patience: float = PATIENCE_SECONDS,
+  min_workers: int = 1,
   connect_seconds: float = CONNECT_SECONDS,
 ) -> Iterator[Runtime]:
   """Lets TFF computations of this thread run on workers, which it owns.
@@ -151,7 +143,12 @@ def execution(
     cohort_size: Clients in a round, if that is known: few of them get several cores
       each.
     log_dir: The folder for the local workers' logs.
-    connect_seconds: How long to wait for a worker on another machine.
+    workers_key: The key file by which workers on other machines and the run know each
+      other.
+    insecure_workers: Whether they are to be used without one.
+    worker_patience: The seconds that one of them may be away before it is left out.
+    min_workers: How many of them there must be to go on.
+    connect_seconds: How long to wait for them at the start.
 
   Yields:
     The workers, to replace those that died.
@@ -159,38 +156,81 @@ def execution(
   Raises:
     SettingsError: If a worker on another machine does not answer, or if local ones must
       be isolated and cannot be.
+    KeyFileError: If the key file cannot be used.
   """
-  if workers and num_workers != 1:
+  keys = None
+  if workers:
+    _check_together(num_workers, workers, isolate_workers, min_workers)
+    keys = _keys(workers_key, insecure_workers)
+  import tensorflow_federated as tff
+
+  from tff_textpriv.runtime import local_worker, remote_worker, spread
+
+  with contextlib.ExitStack() as stack:
+    started: list[local_worker.LocalWorker | remote_worker.RemoteWorker] = []
+    if workers:
+      remote = [remote_worker.RemoteWorker(address, keys) for address in workers]
+      for each in remote:
+        stack.callback(each.close)
+      remote_worker.wait_for_all(remote, connect_seconds)
+      started += remote
+    else:
+      make_door = isolation.door_maker(isolate_workers)
+      limits = share_cores(
+        max(1, len(os.sched_getaffinity(0)) // num_workers),
+        max_concurrent_clients,
+        None if cohort_size is None else math.ceil(cohort_size / num_workers),
+      )
+      for index in range(num_workers):
+        log_file = log_dir / f'worker_{index}.log'
+        started.append(local_worker.LocalWorker(log_file, make_door(), limits))
+        stack.callback(started[-1].close)
+      for worker in started:
+        worker.wait(CONNECT_SECONDS)
+    context = spread.SpreadContext([worker.connection for worker in started])
+    stack.enter_context(tff.framework.get_context_stack().install(context))
+    yield Runtime(
+      started,
+      lambda present: context.use([worker.connection for worker in present]),
+      worker_patience,
+      min_workers,
+    )
+
+
+def _check_together(
+  num_workers: int, workers: Sequence[str], isolate_workers: str, min_workers: int
+) -> None:
+  """Refuses settings that do not go with workers on other machines."""
+  if num_workers != 1:
     raise IncompatibleSettingsError(
       '--num_workers starts workers here and --workers uses others: give one of them'
     )
-  if workers and isolate_workers == 'require':
+  if isolate_workers == 'require':
     raise IncompatibleSettingsError(
-      '--isolate_workers=require is for workers here and --workers uses others, which'
-      ' are open to whoever reaches them: give one of them'
+      '--isolate_workers=require is for workers here and --workers uses others: give one'
+      ' of them'
     )
-  import tensorflow_federated as tff
-
-  from tff_textpriv.runtime import spread
-
-  with contextlib.ExitStack() as stack:
-    started: list[LocalWorker | RemoteWorker] = []
-    limits = share_cores(
-      max(1, len(os.sched_getaffinity(0)) // num_workers),
-      max_concurrent_clients,
-      None if cohort_size is None else math.ceil(cohort_size / num_workers),
+  for index, address in enumerate(workers):
+    if address in workers[:index]:
+      raise SettingsError('workers', address, 'is named twice')
+  if min_workers > len(workers):
+    raise SettingsError(
+      'min_workers', min_workers, f'--workers names only {len(workers)}'
     )
-    make_door = None if workers else isolation.door_maker(isolate_workers)
-    for index in range(len(workers) or num_workers):
-      worker: LocalWorker | RemoteWorker
-      if make_door is None:
-        worker = RemoteWorker(workers[index], connect_seconds)
-      else:
-        worker = LocalWorker(log_dir / f'worker_{index}.log', make_door(), limits)
-      stack.callback(worker.close)
-      started.append(worker)
-    for worker in started:
-      worker.wait_until_ready()
-    context = spread.SpreadContext([worker.connection for worker in started])
-    stack.enter_context(tff.framework.get_context_stack().install(context))
-    yield Runtime(started)
+
+
+def _keys(
+  workers_key: str | None, insecure_workers: bool
+) -> 'certificates.Keys | None':
+  """Returns the keys for workers on other machines; `None` to do without."""
+  if insecure_workers == (workers_key is not None):
+    raise IncompatibleSettingsError(
+      '--workers needs --workers_key=keys/run.pem, by which they and the run know each'
+      ' other (`python -m tff_textpriv.tools.certificates` makes it), or'
+      ' --insecure_workers to use those that tools.worker serves with --insecure'
+    )
+  if workers_key is None:
+    return None
+  from tff_textpriv.runtime import certificates
+
+  return certificates.read(pathlib.Path(workers_key))

@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 REFUSED = 3
 
@@ -43,6 +43,19 @@ _LOOPBACK = '127.0.0.1'
 _POLL_SECONDS = 0.02
 # Of those tried, from 64 kB to 1 MB, the fastest for a model; splice() is no faster.
 _BUFFER_BYTES = 2**18
+
+
+class Connection(Protocol):
+  """What is asked of a connection to be joined to another one; sockets have it."""
+
+  def recv_into(self, buffer: memoryview, /) -> int:
+    """Fills a buffer, at least in part; returns 0 at the end."""
+
+  def sendall(self, data: memoryview, /) -> None:
+    """Sends all of `data`."""
+
+  def shutdown(self, how: int, /) -> None:
+    """Hangs up."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -100,13 +113,18 @@ def _connect(client: socket.socket, port: int) -> None:
   with client, socket.socket() as program:
     program.connect((_LOOPBACK, port))
     program.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    answers = threading.Thread(target=_forward, args=(program, client), daemon=True)
-    answers.start()
-    _forward(client, program)
-    answers.join()
+    join(client, program)
 
 
-def _forward(source: socket.socket, sink: socket.socket) -> None:
+def join(one: Connection, other: Connection) -> None:
+  """Passes bytes between two connections, both ways, until either ends."""
+  answers = threading.Thread(target=_forward, args=(other, one), daemon=True)
+  answers.start()
+  _forward(one, other)
+  answers.join()
+
+
+def _forward(source: Connection, sink: Connection) -> None:
   """Passes bytes on until either side hangs up, and then hangs up on both."""
   buffer = memoryview(bytearray(_BUFFER_BYTES))
   # A side that hung up is the usual end of a connection, which the other is told.

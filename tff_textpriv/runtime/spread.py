@@ -47,15 +47,18 @@ class SpreadContext(tff.framework.SyncContext):
   """Executes computations on workers; results do not depend on timing."""
 
   def __init__(self, connections: Sequence[connection.Connection]):
-    """Makes the context of `connections`, one for each worker."""
+    """Makes the context of `connections`, one for each worker; uses all of them."""
     native = compiler_pipeline.CompilerPipeline(
       compiler.desugar_and_transform_to_native
     )
-    self._workers = tuple(
-      part_sums.Worker(each, native.compile) for each in connections
-    )
+    self._all = {each: part_sums.Worker(each, native.compile) for each in connections}
+    self.use(connections)
     self._runner = async_utils.AsyncThreadRunner()
     self._in_parts = compiler_pipeline.CompilerPipeline(part_sums.InParts)
+
+  def use(self, connections: Sequence[connection.Connection]) -> None:
+    """Spreads what follows over some of the connections only."""
+    self._workers = tuple(self._all[each] for each in connections)
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs `comp` on `arg`: as it is if one part will do, else spread out."""

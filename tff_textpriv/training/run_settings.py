@@ -80,6 +80,23 @@ class MachineSettings(settings_lib.Settings):
     'Workers on other machines, as host:port,... (see tff_textpriv.tools.worker); '
     'used instead of local ones.',
   )
+  workers_key: str | None = setting(
+    None,
+    'run.pem of tff_textpriv.tools.certificates, by which --workers and the run know '
+    'each other.',
+  )
+  insecure_workers: bool = setting(
+    False,
+    'Use --workers that ask nobody for a key, and send users’ text to them unencrypted.',
+  )
+  worker_patience: float = setting(
+    60.0,
+    'Seconds that one of --workers may be away before the others go on without it.',
+    low=0,
+  )
+  min_workers: int = setting(
+    1, 'How many of --workers there must be; with fewer the run ends.', low=1
+  )
   max_concurrent_clients: int = setting(
     0,
     'Clients that a worker trains at the same time, which bounds its memory; 0 for as '

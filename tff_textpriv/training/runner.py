@@ -68,6 +68,10 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
         isolate_workers=chosen.machine.isolate_workers,
         cohort_size=all_phases[0].sampler.cohort_size,
         log_dir=folder.path,
+        workers_key=chosen.machine.workers_key,
+        insecure_workers=chosen.machine.insecure_workers,
+        worker_patience=chosen.machine.worker_patience,
+        min_workers=chosen.machine.min_workers,
       ) as runtime:
         end = _train_phases(
           running, chosen, all_phases, folder, runtime, train or program.train, devices
