@@ -171,6 +171,7 @@ METRICS = {
     Metric('num_clients', 'clients', '{:,.0f}'),
     Metric('contributing_clients', 'clients that contributed', '{:,.0f}'),
     Metric('dropped_clients', 'clients that dropped out', '{:,.0f}'),
+    Metric('left_out_workers', 'workers that did not take part', '{:,.0f}'),
     Metric('num_examples', 'examples', '{:,.0f}'),
     Metric('num_tokens', 'tokens', '{:,.0f}'),
     Metric('num_words', 'words', '{:,.0f}', is_tested=True),

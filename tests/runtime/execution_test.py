@@ -13,9 +13,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv.runtime import client_slices, connection, spread
-from tff_textpriv.runtime.doors import OpenPort
 from tff_textpriv.runtime.execution import execution
-from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
+from tff_textpriv.runtime.worker_process import WorkerDiedError
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 
 _AT_CLIENTS = tff.FederatedType(np.int32, tff.CLIENTS)
@@ -148,7 +147,7 @@ def test_the_state_is_sent_once_to_a_worker_however_many_parts_it_gets(
     spread, '_BYTES_OF_CLIENTS', 2 * spread._MODELS_PER_CLIENT * state_bytes
   )
   sent, returned = [], []
-  create_value, compute = connection._Stub.create_value, connection._Stub.compute
+  create_value, compute = connection.Stub.create_value, connection.Stub.compute
 
   def counting_create_value(self, request):
     sent.append(request.value.ByteSize())
@@ -159,8 +158,8 @@ def test_the_state_is_sent_once_to_a_worker_however_many_parts_it_gets(
     returned.append(answer.ByteSize())
     return answer
 
-  monkeypatch.setattr(connection._Stub, 'create_value', counting_create_value)
-  monkeypatch.setattr(connection._Stub, 'compute', counting_compute)
+  monkeypatch.setattr(connection.Stub, 'create_value', counting_create_value)
+  monkeypatch.setattr(connection.Stub, 'compute', counting_compute)
   state, values = np.ones(1000, np.float32), list(np.arange(16, dtype=np.float32))
   with execution(num_workers, log_dir=tmp_path):
     scaled_sum(state, values)
@@ -226,7 +225,7 @@ def test_a_cohort_is_cut_into_even_parts_none_of_them_empty(num_clients, num_wor
 
 def test_executors_of_ever_new_cohort_sizes_do_not_pile_up(tmp_path, monkeypatch):
   held = set()
-  stub = connection._Stub
+  stub = connection.Stub
 
   def get_executor(self, request):
     answer = tff.framework.RemoteExecutorGrpcStub.get_executor(self, request)
@@ -315,44 +314,11 @@ def test_an_error_inside_a_computation_says_what_went_wrong(tmp_path):
     read_a_folder()
 
 
-def test_workers_of_other_machines_are_used_and_left_running(tmp_path):
-  ports = [OpenPort(), OpenPort()]
-  workers = [
-    WorkerProcess(tmp_path / f'{index}.log', port) for index, port in enumerate(ports)
-  ]
-  try:
-    addresses = [port.address for port in ports]
-    with execution(workers=addresses, log_dir=tmp_path / 'none'):
-      assert _total([1, 2, 3]) == 6
-    assert [worker.exit_code for worker in workers] == [None, None]
-    assert not (tmp_path / 'none').exists()
-    with execution(workers=addresses, log_dir=tmp_path, connect_seconds=5) as runtime:
-      workers[1].stop()
-      with pytest.raises(WorkerDiedError, match=addresses[1]):
-        _total([1, 2, 3])
-      # It is still away: that is one more death, and not a mistake in a flag.
-      with pytest.raises(WorkerDiedError, match=f'{addresses[1]}: no TFF worker'):
-        runtime.restart()
-  finally:
-    for worker in workers:
-      worker.stop()
-
-
-def test_a_silent_address_is_named(tmp_path):
-  start = time.monotonic()
-  with (
-    pytest.raises(SettingsError, match='--workers=localhost:1: no TFF worker'),
-    execution(workers=['localhost:1'], log_dir=tmp_path, connect_seconds=0.5),
-  ):
-    pass
-  assert time.monotonic() - start < 5
-
-
 @pytest.mark.parametrize('address', ['localhost', ':10000', 'host:', 'host:0', 'a:b'])
 def test_an_address_without_host_or_port_is_refused(tmp_path, address):
   with (
     pytest.raises(SettingsError, match='must be host:port'),
-    execution(workers=[address], log_dir=tmp_path),
+    execution(workers=[address], insecure_workers=True, log_dir=tmp_path),
   ):
     pass
 

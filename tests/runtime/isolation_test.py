@@ -16,13 +16,13 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import bare_client
+import file_reading
+import networks
 import numpy as np
 import processes
 import psutil
 import pytest
-import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.python.core.impl.executors import value_serialization
 
 from tff_textpriv.runtime import (
   doors,
@@ -46,8 +46,6 @@ _AS_NOBODY = (
   '--inh-caps=-all,+dac_read_search',
   '--ambient-caps=-all,+dac_read_search',
 )
-# In networks of the tests' own.
-_HOME, _ELSEWHERE = '10.0.0.1', '10.0.0.2'
 
 needs_root = pytest.mark.skipif(
   os.geteuid() != 0 or shutil.which('setpriv') is None,
@@ -60,17 +58,6 @@ def _total(values):
   return tff.federated_sum(values)
 
 
-def _reading(file: pathlib.Path) -> bytes:
-  """Returns the message that has a worker read a file."""
-
-  @tff.tensorflow.computation()
-  def read():
-    return tf.io.read_file(str(file))
-
-  value, _ = value_serialization.serialize_value(read, read.type_signature)
-  return value.SerializeToString()
-
-
 @pytest.fixture
 def folder():
   """A folder that other users can reach, with a secret and the message that reads it."""
@@ -79,7 +66,7 @@ def folder():
     secret = folder / 'secret'
     secret.touch(0o600)
     secret.write_bytes(_SECRET)
-    (folder / 'value').write_bytes(_reading(secret))
+    (folder / 'value').write_bytes(file_reading.message(secret))
     yield folder
 
 
@@ -127,32 +114,10 @@ def _run(
 
 
 @pytest.fixture(scope='module')
-def networks():
-  """Two networks joined by a cable: what runs a program at home, and elsewhere.
-
-  Neither is this machine's own, which tests leave alone.
-  """
-  if os.geteuid() or shutil.which('ip') is None:
-    pytest.skip('to make networks needs root and iproute2')
-  home, elsewhere = (f'{name}-{os.getpid()}' for name in ('home', 'elsewhere'))
-
-  def ip(*arguments: str) -> None:
-    subprocess.run(['ip', *arguments], check=True, capture_output=True)
-
-  with contextlib.ExitStack() as stack:
-    for name in (home, elsewhere):
-      try:
-        ip('netns', 'add', name)
-      except subprocess.CalledProcessError as error:
-        pytest.skip(f'no network can be made here: {error.stderr.decode()}')
-      stack.callback(ip, 'netns', 'delete', name)
-    cable = ('name', 'cable', 'type', 'veth', 'peer', 'cable', 'netns', elsewhere)
-    ip('-n', home, 'link', 'add', *cable)
-    for name, address in ((home, _HOME), (elsewhere, _ELSEWHERE)):
-      ip('-n', name, 'addr', 'add', f'{address}/24', 'dev', 'cable')
-      for device in ('lo', 'cable'):
-        ip('-n', name, 'link', 'set', device, 'up')
-    yield tuple(('ip', 'netns', 'exec', name) for name in (home, elsewhere))
+def hosts():
+  """Two hosts on a network: at home, and elsewhere."""
+  with networks.hosts(2) as made:
+    yield made
 
 
 def _port(pid: int) -> int:
@@ -201,21 +166,19 @@ def test_without_isolation_the_same_stranger_reads_a_file(tmp_path, folder):
 
 
 @processes.needs_isolation
-def test_a_stranger_on_the_network_does_not_get_to_the_worker_of_a_run(
-  folder, networks
-):
-  home, elsewhere = networks
-  with _run(folder, 'auto', home) as worker:
-    answer = _stranger(folder, f'{_HOME}:{_port(worker.pid)}', elsewhere)
+def test_a_stranger_on_the_network_does_not_get_to_the_worker_of_a_run(folder, hosts):
+  home, elsewhere = hosts
+  with _run(folder, 'auto', home.prefix) as worker:
+    answer = _stranger(folder, f'{home.address}:{_port(worker.pid)}', elsewhere.prefix)
   assert (answer.returncode, answer.stdout) == (bare_client.NO_ANSWER, b'')
   # The machine was reached, and said that nobody listens.
   assert b'Connection refused' in answer.stderr
 
 
-def test_without_isolation_a_stranger_on_the_network_reads_a_file(folder, networks):
-  home, elsewhere = networks
-  with _run(folder, 'off', home) as worker:
-    answer = _stranger(folder, f'{_HOME}:{_port(worker.pid)}', elsewhere)
+def test_without_isolation_a_stranger_on_the_network_reads_a_file(folder, hosts):
+  home, elsewhere = hosts
+  with _run(folder, 'off', home.prefix) as worker:
+    answer = _stranger(folder, f'{home.address}:{_port(worker.pid)}', elsewhere.prefix)
   assert answer.returncode == 0, answer.stderr
   assert _SECRET in answer.stdout
 

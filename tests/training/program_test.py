@@ -22,6 +22,7 @@ from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import cohorts, execution, worker_process
 from tff_textpriv.training import checkpoints, selection
 from tff_textpriv.training import program as program_lib
+from tff_textpriv.training import stopping as stopping_lib
 
 _USERS = [f'user {i}' for i in range(8)]
 _COHORT = 4
@@ -307,7 +308,7 @@ def test_a_run_told_to_stop_after_a_round_does_and_can_go_on(
   resumed.assert_equals(undisturbed)
 
 
-def test_a_second_signal_stops_at_once_and_the_run_can_go_on(
+def test_a_second_signal_stops_at_once_with_the_round_before_saved(
   undisturbed, program, tff_runtime, tmp_path
 ):
   def insist():
@@ -315,12 +316,33 @@ def test_a_second_signal_stops_at_once_and_the_run_can_go_on(
     time.sleep(0.5)  # Two signals at once are one.
     os.kill(os.getpid(), signal.SIGINT)
 
-  # The data of round 4 are made while round 3 trains.
-  stopping = dataclasses.replace(program, client_data=_at_round(4, insist))
-  with pytest.raises(KeyboardInterrupt):
-    _train(stopping, tmp_path, tff_runtime)
-  assert len(_rows(tmp_path)) == 2
+  # The data of round 5 are made while round 4 trains; no checkpoint is due after 3.
+  stopping = dataclasses.replace(program, client_data=_at_round(5, insist))
+  outcome = _train(stopping, tmp_path, tff_runtime)
+  assert (outcome.ended, outcome.rounds_done) == ('interrupted', 3)
+  assert _saved_rounds(tmp_path)[-1] == len(_rows(tmp_path)) == 3
+  # What the round cost is on disk, and is not charged again.
+  assert outcome.ledger.entries[-1].count == 4
   resumed = _Run(_train(program, tmp_path, tff_runtime), tmp_path)
+  resumed.assert_equals(undisturbed)
+
+
+def test_a_round_that_is_stuck_is_given_up_after_a_grace_time(
+  undisturbed, program, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(stopping_lib, 'GRACE_SECONDS', 1.0)
+  with execution.execution(log_dir=tmp_path) as runtime:
+
+    def ask():
+      os.kill(runtime.workers[0].process.pid, signal.SIGSTOP)
+      os.kill(os.getpid(), signal.SIGINT)
+
+    stuck = dataclasses.replace(program, client_data=_at_round(5, ask))
+    outcome = _train(stuck, tmp_path, runtime)
+    assert (outcome.ended, outcome.rounds_done) == ('interrupted', 3)
+    runtime.workers[0].process._process.kill()
+    runtime.restart()
+    resumed = _Run(_train(program, tmp_path, runtime), tmp_path)
   resumed.assert_equals(undisturbed)
 
 
@@ -474,29 +496,30 @@ def test_a_worker_killed_at_work_is_replaced_and_nothing_else_changes(
 
 
 @pytest.mark.parametrize(
-  'method', ['next', pytest.param('get_model_weights', marks=pytest.mark.slow)]
+  ('method', 'fatal'),
+  # Round 3 is evaluated; before round 4 no checkpoint is due.
+  [('next', 4), pytest.param('get_model_weights', 3, marks=pytest.mark.slow)],
 )
 def test_three_deaths_in_a_row_end_the_run_with_everything_saved(
-  undisturbed, program, tmp_path, method
+  undisturbed, program, tmp_path, method, fatal
 ):
   with execution.execution(log_dir=tmp_path) as runtime:
     killing = _KillingProcess(program.process, runtime)
 
-    # Round 3 is between checkpoints, and evaluated.
     def client_data(users, round_number):
-      if round_number == 3:
+      if round_number == fatal:
         killing.kill(**{method: 1000})
       return _client_data(users, round_number)
 
     doomed = dataclasses.replace(program, process=killing, client_data=client_data)
     with pytest.raises(worker_process.WorkerDiedError, match='SIGKILL') as caught:
       _train(doomed, tmp_path, runtime)
-    assert str(caught.value).startswith('Round 3 was given up')
-    assert 'All is saved up to round 2: repeat the command' in str(caught.value)
+    assert str(caught.value).startswith(f'Round {fatal} was given up')
+    assert 'a worker died 3 times in a row' in str(caught.value)
+    assert f'saved up to round {fatal - 1}: repeat the command' in str(caught.value)
     assert flags.is_mistake(caught.value)  # One sentence, no traceback.
     assert len(killing.pids) == 3
-    assert _saved_rounds(tmp_path)[-1] == 2
-    assert len(_rows(tmp_path)) == 2
+    assert _saved_rounds(tmp_path)[-1] == len(_rows(tmp_path)) == fatal - 1
     runtime.restart()
     run = _Run(_train(program, tmp_path, runtime), tmp_path)
   run.assert_equals(undisturbed)

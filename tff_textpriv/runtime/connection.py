@@ -20,27 +20,55 @@ from tensorflow_federated.python.core.impl.executors import (
   value_serialization,
 )
 
-from tff_textpriv.runtime import worker_process
+from tff_textpriv.runtime import certificates, worker_process
 
 # Executors kept per worker, each for one size of cohort: as many as Poisson cohorts of a
 # few clients have sizes. One that is made anew loads its graphs again.
 MAX_EXECUTORS = 16
 
-CHANNEL_OPTIONS = (
+_CHANNEL_OPTIONS = (
   ('grpc.max_receive_message_length', -1),
   ('grpc.max_send_message_length', -1),
   # Workers are on this machine or a private network; a proxy knows neither.
   ('grpc.enable_http_proxy', 0),
-  ('grpc.initial_reconnect_backoff_ms', 50),
-  ('grpc.min_reconnect_backoff_ms', 50),
-  ('grpc.max_reconnect_backoff_ms', 1000),
   # A connection of one's own for each channel, or a heartbeat would share the one of
   # those calls that it watches over.
   ('grpc.use_local_subchannel_pool', 1),
 )
+# A worker that takes another one's place on this machine is there at once. These are
+# also the times within which somebody must have answered.
+_HERE = (
+  ('grpc.initial_reconnect_backoff_ms', 50),
+  ('grpc.min_reconnect_backoff_ms', 50),
+  ('grpc.max_reconnect_backoff_ms', 1000),
+)
 _DISPOSE_SECONDS = 5.0
 # Values that the worker may keep although nobody needs them; some are as large as models.
 _DISPOSE_BATCH = 4
+
+
+def channel_here(address: str) -> grpc.Channel:
+  """Returns a channel to a worker of this machine."""
+  return grpc.insecure_channel(address, (*_CHANNEL_OPTIONS, *_HERE))
+
+
+def channel_elsewhere(
+  address: str, keys: certificates.Keys | None, name: str
+) -> grpc.Channel:
+  """Returns a channel to a worker of another machine.
+
+  Args:
+    address: Its host and port.
+    keys: By which both sides know each other; `None`: neither asks.
+    name: By which it is called, with keys.
+  """
+  if keys is None:
+    return grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+  return grpc.secure_channel(
+    address,
+    grpc.ssl_channel_credentials(keys.authority, keys.key, keys.certificate),
+    (*_CHANNEL_OPTIONS, ('grpc.ssl_target_name_override', name)),
+  )
 
 
 class ComputationError(RuntimeError):

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import grpc
-
 from tff_textpriv.runtime import connection, doors
 from tff_textpriv.runtime.worker_process import Limits, WorkerDiedError, WorkerProcess
 
@@ -26,9 +24,7 @@ class LocalWorker:
     self._limits = limits
     self.process = WorkerProcess(log_file, door, limits)
     self.connection = connection.Connection(door.address, self._lost_error)
-    self.connection.open(
-      grpc.insecure_channel(door.address, connection.CHANNEL_OPTIONS)
-    )
+    self.connection.open(connection.channel_here(door.address))
 
   def wait(self, seconds: float = _CONNECT_SECONDS) -> None:
     """Waits for the process to answer; `WorkerDiedError` if it does not."""

@@ -27,6 +27,16 @@ _KNOCK_SECONDS = 1.0
 _ANSWER_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 
+# What gRPC says, and what it means here.
+_MEANINGS = {
+  'Failed parsing HTTP/2': 'not a TFF worker',
+  'WRONG_VERSION_NUMBER': 'a worker served with --insecure, or not a TFF worker',
+  'CERTIFICATE_VERIFY_FAILED': 'its key is not the one that goes with --workers_key',
+  'BAD_SIGNATURE': 'its key is not the one that goes with --workers_key',
+  'Secure read failed': 'it does not accept --workers_key',
+  'Socket closed': 'it hung up, as a worker does that wants --workers_key',
+}
+
 
 class RemoteWorker:
   """The connection to a worker that someone started on another machine.
@@ -141,16 +151,8 @@ class RemoteWorker:
 
   def _open_channel(self) -> grpc.Channel:
     """Returns a new connection for the present session."""
-    if self._keys is None:
-      return grpc.insecure_channel(self.address, connection.CHANNEL_OPTIONS)
     name = f'{self._run}-{self._number}.{certificates.DOMAIN}'
-    return grpc.secure_channel(
-      self.address,
-      grpc.ssl_channel_credentials(
-        self._keys.authority, self._keys.key, self._keys.certificate
-      ),
-      (*connection.CHANNEL_OPTIONS, ('grpc.ssl_target_name_override', name)),
-    )
+    return connection.channel_elsewhere(self.address, self._keys, name)
 
   def _lost_error(self) -> WorkerDiedError:
     return WorkerDiedError(f'The TFF worker at {self.problem}.')
@@ -178,12 +180,15 @@ def wait_for_all(workers: Sequence[RemoteWorker], seconds: float) -> None:
 
 
 def reason(error: Exception) -> str:
-  """Says in a few words why a worker does not answer."""
+  """Says in a few words why a worker does not answer, and what gRPC says of it."""
   if not isinstance(error, grpc.Call):
     return str(error)
   if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
     return 'no answer'
-  details = re.sub(r'^.*last error: \w+: ', '', error.details() or '')
-  if 'HTTP/2' in details or error.code() is grpc.StatusCode.UNIMPLEMENTED:
+  details = re.sub(r'^.*last error: \w+: ', '', error.details() or error.code().name)
+  if error.code() is grpc.StatusCode.UNIMPLEMENTED:
     return f'not a TFF worker ({details})'
-  return details or error.code().name
+  for sign, meaning in _MEANINGS.items():
+    if sign in details:
+      return f'{meaning} ({details})'
+  return details

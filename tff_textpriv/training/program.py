@@ -27,11 +27,10 @@ from tff_textpriv.training import (
   journal,
   releases,
   stopping,
+  worker_calls,
 )
 from tff_textpriv.training import progress as progress_lib
 from tff_textpriv.training import selection as selection_lib
-
-_MAX_WORKER_DEATHS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Outcome:
   """How training ended.
 
   Attributes:
-    weights: The model's trainable weights after the last round.
+    weights: The model's trainable weights after the last round; none if it was cut short.
     state: The server state that they are a part of.
     ledger: What was spent.
     rounds_done: The number of rounds behind the weights.
@@ -139,7 +138,9 @@ def train(
   ):
     kept = checkpoints.Checkpoints(folder / program.checkpoint_folder, runner)
     next_round = _next_round(program.process)
-    state = _on_workers(runtime, program.initial_state or program.process.initialize)
+    state = worker_calls.on_workers(
+      runtime, program.initial_state or program.process.initialize
+    )
     search = selection_lib.Search(program.selection, _weights(program, state, runtime))
     checkpoint = kept.load_latest(search.kept(state))
     round_number = program.rounds_before
@@ -169,6 +170,7 @@ def train(
         round_number += 1
         started = time.monotonic()
         users, cohort = next_cohort.take(round_number)
+        before = ledger.to_json()
         # Before anything of the round leaves a device. Who drops out is charged too: it
         # took part in the draw. The ledger is on disk, which must not tell who takes part.
         ledger.charge(program.mechanism, places, program.user_group)
@@ -180,30 +182,37 @@ def train(
         if program.devices is None and round_number < program.total_rounds:
           next_cohort.begin(round_number + 1)
         try:
-          output = _on_workers(runtime, next_round, state, cohort)
-          if is_evaluated:
-            weights = _weights(program, output.state, runtime)
-        except worker_process.WorkerDiedError as error:
-          done = round_number - 1
-          _save(program, kept, done, state, ledger, search)
-          raise worker_process.WorkerDiedError(
-            f'Round {round_number} was given up, because a worker died '
-            f'{_MAX_WORKER_DEATHS} times in a row. All is saved up to round {done}: '
-            f'repeat the command to go on from there. {error}'
-          ) from error
-        next_cohort.wait()  # Evaluation reads users, too.
+          with stop.interruptible():
+            runtime.take_back()
+            output = worker_calls.on_workers(runtime, next_round, state, cohort)
+            next_cohort.wait()  # Evaluation reads users, too.
+            seconds = time.monotonic() - started
+            if is_evaluated:
+              weights = _weights(program, output.state, runtime)
+              measured = program.evaluate(weights)
+        except (KeyboardInterrupt, worker_process.WorkerDiedError) as error:
+          # When it is made again, it costs no more than it was charged.
+          round_number, ledger = round_number - 1, ledger_lib.Ledger.from_json(before)
+          if isinstance(error, worker_process.WorkerDiedError):
+            _save(program, kept, round_number, state, ledger, search)
+            raise worker_calls.given_up(error, round_number + 1) from error
+          if not stop:
+            raise
+          ended = 'interrupted'
+          break
+        stop.expect(seconds)
         state = output.state
         if program.devices is not None:
           program.devices.commit(round_number)
         metrics = _round_metrics(output.metrics, len(cohort))
         if program.sampler.device_failure_rate:
           metrics['dropped_clients'] = len(users) - len(cohort)
-        seconds = time.monotonic() - started
+        if runtime.left_out:
+          metrics['left_out_workers'] = runtime.left_out
         # PLD accounting takes a second or so, RDP no time at all.
         if ledger.accountant == 'rdp' or is_evaluated:
           metrics |= _spent(ledger)
         if is_evaluated:
-          measured = program.evaluate(weights)
           search.see(round_number, measured, weights)
           metrics |= {f'validation_{name}': value for name, value in measured.items()}
         progress.show(round_number, metrics, seconds)
@@ -211,7 +220,7 @@ def train(
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
           _save(program, kept, round_number, state, ledger, search)
     _save(program, kept, round_number, state, ledger, search)
-    weights = _weights(program, state, runtime)
+    weights = [] if stop.is_urgent else _weights(program, state, runtime)
     return Outcome(
       weights,
       state,
@@ -245,23 +254,6 @@ def _next_round(process: Any) -> Callable[[Any, Sequence[Any]], Any]:
   return process.next
 
 
-def _on_workers(
-  runtime: execution.Runtime, call: Callable[..., Any], *arguments: Any
-) -> Any:
-  """Computes on the workers; one that dies is replaced and the call repeated."""
-  deaths = 0
-  while True:
-    try:
-      if deaths:
-        runtime.restart()
-      return call(*arguments)
-    except worker_process.WorkerDiedError as error:
-      deaths += 1
-      if deaths == _MAX_WORKER_DEATHS:
-        raise
-      print(f'{error}\nrestarting it and repeating the round', file=sys.stderr)
-
-
 def _round_metrics(metrics: Any, num_clients: int) -> dict[str, float]:
   """Flattens a round's measurements; names are the columns of metrics.csv."""
   train = {
@@ -288,7 +280,7 @@ def _weights(
   program: Program, state: Any, runtime: execution.Runtime
 ) -> list[np.ndarray]:
   """Returns the trainable weights of a state."""
-  weights = _on_workers(runtime, program.process.get_model_weights, state)
+  weights = worker_calls.on_workers(runtime, program.process.get_model_weights, state)
   return [np.asarray(weight) for weight in weights.trainable]
 
 
