@@ -10,12 +10,10 @@ import random
 import shutil
 import subprocess
 import time
-import zipfile
 
 import crash_faults
 import disturbed_runs
-import h5py
-import numpy as np
+import finished_runs
 import pytest
 
 from tff_textpriv.iterative_processes import registry
@@ -24,11 +22,6 @@ _SEED = 9
 _NUM_POINTS = 60
 _DISK_BYTES = 64 * 2**20
 _ROUNDS = 5
-# The files that hold no time of day.
-_SAME = (
-  'config.json', 'metrics.csv', 'model.json', 'privacy_card.json', 'privacy_card.md',
-  'results.json',
-)  # fmt: skip
 _COMMON = (
   f'--total_rounds={_ROUNDS}', '--rounds_per_eval=2', '--rounds_per_checkpoint=2',
 )  # fmt: skip
@@ -198,63 +191,9 @@ def _strike(point: _Point, disk: pathlib.Path, reference: _Reference) -> None:
   if not (folder / 'report.html').exists():  # The last file of a run.
     command = case.start()
     assert command.wait() == 0, command.log
-  _assert_same(folder, reference.folder)
+  finished_runs.assert_same(folder, reference.folder)
   print(
     f'\n{point.fault.__name__:22} {point.run:22} '
     f'round {point.round_before} + {seconds:5.2f} s  {ending} ({rounds} rounds)  '
     f'{time.monotonic() - started:.0f} s'
   )
-
-
-def _assert_same(folder: pathlib.Path, reference: pathlib.Path) -> None:
-  """Holds that a run left, byte for byte, what one that was left alone left."""
-  names = [path.name for path in reference.iterdir() if path.name in _SAME]
-  assert len(names) >= len(_SAME) - 1  # Where all stays local there is no model.json.
-  for name in names:
-    assert (folder / name).read_bytes() == (reference / name).read_bytes(), name
-  assert _weights(folder).keys() == _weights(reference).keys()
-  for name, weight in _weights(reference).items():
-    np.testing.assert_array_equal(_weights(folder)[name], weight, name)
-  # The server's state, with optimizer and ledger, and what devices keep.
-  assert _last_checkpoint(folder) == _last_checkpoint(reference)
-  assert _device_states(folder) == _device_states(reference)
-  assert (folder / 'report.html').read_text().endswith('</html>\n')
-  unfinished = [
-    path for path in folder.rglob('*') if 'temp' in path.name or 'partial' in path.name
-  ]
-  assert not unfinished
-  assert not list(pathlib.Path('/dev/shm').glob(f'tff_textpriv_*{folder.name}*'))
-
-
-def _weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
-  """Reads the weights of a run's model, if the server has one."""
-  if not (folder / 'model.keras').exists():
-    return {}
-  weights: dict[str, np.ndarray] = {}
-
-  def collect(name: str, node: h5py.Group | h5py.Dataset) -> None:
-    if isinstance(node, h5py.Dataset):
-      weights[name] = node[()]
-
-  with (
-    zipfile.ZipFile(folder / 'model.keras') as archive,
-    archive.open('model.weights.h5') as stream,
-    h5py.File(stream) as file,
-  ):
-    file.visititems(collect)
-  return weights
-
-
-def _last_checkpoint(folder: pathlib.Path) -> tuple[str, bytes]:
-  checkpoint = crash_faults.newest_checkpoint(folder)
-  assert checkpoint is not None
-  (file,) = checkpoint.glob('variables/*.data-*')
-  return checkpoint.name, file.read_bytes()
-
-
-def _device_states(folder: pathlib.Path) -> dict[str, bytes]:
-  """Returns the newest state of each device, where there are any."""
-  return {
-    device.name: max(device.glob('*.bin'), key=lambda file: int(file.stem)).read_bytes()
-    for device in folder.glob('devices/*')
-  }

@@ -5,6 +5,7 @@ process is forked from a server that has imported everything and computed nothin
 importing TFF takes longer than a whole run of the size that is used here.
 """
 
+import ctypes
 import dataclasses
 import json
 import multiprocessing
@@ -48,7 +49,21 @@ class Settings:
 class Command:
   """A command at work in a folder; what it prints is appended to a log."""
 
-  def __init__(self, settings: Settings, folder: pathlib.Path, log: pathlib.Path):
+  def __init__(
+    self,
+    settings: Settings,
+    folder: pathlib.Path,
+    log: pathlib.Path,
+    network: str | None = None,
+  ):
+    """Starts it.
+
+    Args:
+      settings: The command.
+      folder: The run's folder.
+      log: Where to write what it prints.
+      network: The file that stands for the network in which it runs; by default ours.
+    """
     self.folder = folder
     self._log = log
     self._log_start = log.stat().st_size if log.exists() else 0
@@ -63,7 +78,13 @@ class Command:
     flags.silence_tensorflow()  # The server inherits it, before it imports TensorFlow.
     self._process = _FORKS.Process(
       target=_run,
-      args=(f'tff_textpriv.tasks.{settings.task}', argv, self._log, self._mark),
+      args=(
+        f'tff_textpriv.tasks.{settings.task}',
+        argv,
+        self._log,
+        self._mark,
+        network,
+      ),
       daemon=True,  # Ends with the tests, whatever becomes of them.
     )
     self._process.start()
@@ -148,8 +169,18 @@ def durations(command: Command) -> list[float]:
   return [after - before for before, after in zip(times, times[1:], strict=False)]
 
 
-def _run(module: str, argv: Sequence[str], log: pathlib.Path, mark: str) -> None:
+def _run(
+  module: str,
+  argv: Sequence[str],
+  log: pathlib.Path,
+  mark: str,
+  network: str | None,
+) -> None:
   """Does what `python -m module argv...` does; runs in the forked process."""
+  if network is not None:
+    with open(network) as file:
+      if ctypes.CDLL(None).setns(file.fileno(), 0):
+        sys.exit(f'{network} cannot be entered')
   output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
   for stream in (sys.stdout, sys.stderr):
     os.dup2(output, stream.fileno())
