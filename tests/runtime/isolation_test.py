@@ -32,7 +32,7 @@ from tff_textpriv.runtime import (
 )
 from tff_textpriv.runtime.execution import execution
 from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
-from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
+from tff_textpriv.settings import SettingsError
 
 _SECRET = b'what the user wrote'
 _NOBODY = 65534
@@ -377,11 +377,6 @@ def test_an_attempt_that_is_cut_short_does_not_open_the_door(
 
 
 def test_a_run_that_must_be_isolated_refuses_what_cannot_be(tmp_path, monkeypatch):
-  with (
-    pytest.raises(IncompatibleSettingsError, match='--isolate_workers=require'),
-    execution(workers=['host:1'], isolate_workers='require', log_dir=tmp_path),
-  ):
-    pass
   monkeypatch.setattr(isolation, 'obstacle', lambda: 'the kernel says no')
   with (
     pytest.raises(SettingsError, match='--isolate_workers=require: the kernel says no'),

@@ -4,6 +4,9 @@ import contextlib
 import os
 import pathlib
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -15,7 +18,12 @@ import served_workers
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.runtime import certificates, execution, remote_worker
+from tff_textpriv.runtime import (
+  certificates,
+  execution,
+  remote_worker,
+  shared_folders,
+)
 from tff_textpriv.runtime.doors import OpenPort
 from tff_textpriv.runtime.worker_process import WorkerDiedError, WorkerProcess
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
@@ -86,16 +94,20 @@ def _run(cables, keys, tmp_path, **settings):
     yield runtime
 
 
-def _workers_here() -> list[psutil.Process]:
-  children = psutil.Process().children(recursive=True)
-  return [child for child in children if child.name() == 'worker_binary']
+def _served(runtime: execution.Runtime) -> list[psutil.Process]:
+  """Returns the two youngest workers, but for the one that the run has for itself."""
+  workers = [
+    child
+    for child in psutil.Process().children(recursive=True)
+    if child.name() == 'worker_binary' and child.pid != runtime.home.process.pid
+  ]
+  return sorted(workers, key=lambda worker: worker.create_time())[-2:]
 
 
 def test_a_run_leaves_nothing_on_the_hosts_of_its_workers(pair, keys, tmp_path):
-  before = _workers_here()
-  with _run(pair, keys, tmp_path):
+  with _run(pair, keys, tmp_path) as runtime:
     assert _total([1, 2, 3]) == 6
-    mine = [each for each in _workers_here() if each not in before]
+    mine = _served(runtime)
     assert len(mine) == 2
   assert all(map(processes.ends, mine))
 
@@ -125,6 +137,7 @@ def test_a_cut_cable_is_noticed_when_nothing_is_under_way(pair, keys, tmp_path):
     assert _total([1, 2, 3]) == 6
 
 
+@pytest.mark.slow
 def test_a_worker_that_works_long_is_not_taken_for_lost(pair, keys, tmp_path):
   with _run(pair, keys, tmp_path):
     start = time.monotonic()
@@ -132,10 +145,11 @@ def test_a_worker_that_works_long_is_not_taken_for_lost(pair, keys, tmp_path):
       assert _work([5_000, 5_000]) == 10_000
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_halted_is_noticed(pair, keys, tmp_path):
   with _run(pair, keys, tmp_path, worker_patience=20) as runtime:
     assert _total([1, 2]) == 3
-    (halted,) = _workers_here()[-1:]
+    _, halted = _served(runtime)
     halted.suspend()
     with pytest.raises(WorkerDiedError, match='no answer'):
       _work([1, 1])
@@ -147,7 +161,7 @@ def test_a_worker_that_is_halted_is_noticed(pair, keys, tmp_path):
 
 def test_a_worker_that_is_killed_is_replaced_by_its_host(pair, keys, tmp_path):
   with _run(pair, keys, tmp_path, worker_patience=20) as runtime:
-    for victim in _workers_here()[-2:]:
+    for victim in _served(runtime):
       threading.Timer(0.5, os.kill, (victim.pid, signal.SIGKILL)).start()
     with pytest.raises(WorkerDiedError, match='The TFF worker at 127.0.0.1'):
       _work([_LONG, _LONG])
@@ -158,7 +172,7 @@ def test_a_worker_that_is_killed_is_replaced_by_its_host(pair, keys, tmp_path):
 
 def test_what_is_given_up_is_computed_no_longer(pair, keys, tmp_path):
   with _run(pair, keys, tmp_path, worker_patience=20) as runtime:
-    busy = _workers_here()[-2:]
+    busy = _served(runtime)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
       _work([_LONG, _LONG])
@@ -225,11 +239,10 @@ def test_an_insecure_worker_is_used_when_that_is_asked_for(tmp_path):
   worker = WorkerProcess(tmp_path / 'log', door)
   try:
     with execution.execution(
-      workers=[door.address], insecure_workers=True, log_dir=tmp_path / 'none'
+      workers=[door.address], insecure_workers=True, log_dir=tmp_path
     ):
       assert _total([1, 2, 3]) == 6
     assert worker.exit_code is None
-    assert not (tmp_path / 'none').exists()
   finally:
     worker.stop()
 
@@ -307,3 +320,36 @@ def test_keys_end(tmp_path):
   assert {file.stat().st_mode & 0o777 for file in (run_file, worker_file)} == {0o600}
   with pytest.raises(certificates.KeyFileError, match='was good until'):
     certificates.read(pathlib.Path(worker_file))
+
+
+def test_who_has_the_same_folder_is_told_from_who_has_another_one(keys, tmp_path):
+  folder = tmp_path / 'devices'
+  folder.mkdir()
+  hide = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
+  hidden = ['unshare', '--mount', 'sh', '-c', hide, str(folder)]
+  if subprocess.run([*hidden, 'true'], capture_output=True).returncode:
+    pytest.skip('to hide a folder needs root')
+  with socket.create_server(('127.0.0.1', 0)) as free:
+    port = free.getsockname()[1]
+  tool = subprocess.Popen(
+    [*hidden, sys.executable, '-m', 'tff_textpriv.tools.worker', f'--port={port}']
+    + [f'--key_file={keys / "worker.pem"}', f'--log_file={tmp_path / "log"}'],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+  )
+  host = served_workers.Served(keys, tmp_path)
+  try:
+    assert b'Serving' in tool.stdout.readline()
+    with execution.execution(
+      workers=[host.address, f'127.0.0.1:{port}'],
+      workers_key=str(keys / 'run.pem'),
+      log_dir=tmp_path,
+    ) as runtime:
+      missing = list(shared_folders.who_misses(runtime, folder))
+      assert missing == [f'127.0.0.1:{port}']
+      assert _total([1, 2, 3]) == 6
+  finally:
+    host.close()
+    tool.terminate()
+    tool.communicate()
+  assert not list(folder.iterdir())

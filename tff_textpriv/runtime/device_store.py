@@ -57,6 +57,11 @@ class DeviceStore:
     self._checkpoints = [0]
     _make_folder(self._folder)
 
+  @property
+  def folder(self) -> pathlib.Path:
+    """Where workers find the states."""
+    return self._folder
+
   def begin(self, users: Sequence[str], round_number: int) -> list[tuple[str, str]]:
     """Prepares a round.
 

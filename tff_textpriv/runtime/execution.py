@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tff_textpriv.runtime import isolation
-from tff_textpriv.runtime.worker_process import WorkerDiedError, share_cores
+from tff_textpriv.runtime import isolation, worker_process
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ CONNECT_SECONDS = 30.0
 PATIENCE_SECONDS = 60.0
 
 
-class TooFewWorkersError(WorkerDiedError):
+class TooFewWorkersError(worker_process.WorkerDiedError):
   """So few workers are left that the run is not to go on."""
 
 
@@ -42,6 +41,7 @@ class Runtime:
     use: 'Callable[[Sequence[LocalWorker | RemoteWorker]], None]',
     patience: float = PATIENCE_SECONDS,
     min_workers: int = 1,
+    home: 'LocalWorker | None' = None,
   ):
     """Uses all workers.
 
@@ -51,7 +51,9 @@ class Runtime:
       patience: The seconds that one of another machine may be away before the others go
         on without it.
       min_workers: How many there must be at least.
+      home: One of this machine that finishes what those of others began.
     """
+    self.home = home
     self.workers = tuple(workers)
     self.present = self.workers
     self._use = use
@@ -81,6 +83,8 @@ class Runtime:
     """
     for worker in self.workers:
       worker.begin_anew()
+    if self.home is not None:
+      self.home.begin_anew()
     deadline = time.monotonic() + self._patience
     for worker in self.present:
       worker.wait(max(0.0, deadline - time.monotonic()))
@@ -92,6 +96,15 @@ class Runtime:
         f' --worker_patience={self._patience:g} s, and --min_workers='
         f'{self._min_workers} must ({"; ".join(away)})'
       )
+
+  def one_by_one(self) -> 'Iterator[LocalWorker | RemoteWorker]':
+    """Yields each worker that takes part; what is computed meanwhile, it computes."""
+    try:
+      for worker in self.present:
+        self._use([worker])
+        yield worker
+    finally:
+      self._use(self.present)
 
   def take_back(self) -> None:
     """Lets workers that were left out, and answer again, take part."""
@@ -160,55 +173,60 @@ def execution(
   """
   keys = None
   if workers:
-    _check_together(num_workers, workers, isolate_workers, min_workers)
+    _check_together(num_workers, workers, min_workers)
     keys = _keys(workers_key, insecure_workers)
   import tensorflow_federated as tff
 
   from tff_textpriv.runtime import local_worker, remote_worker, spread
 
   with contextlib.ExitStack() as stack:
+    make_door = isolation.door_maker(isolate_workers)
+
+    def start(name: str, limits: worker_process.Limits) -> local_worker.LocalWorker:
+      log_file = log_dir / f'worker_{name}.log'
+      worker = local_worker.LocalWorker(log_file, make_door(), limits)
+      stack.callback(worker.close)
+      return worker
+
     started: list[local_worker.LocalWorker | remote_worker.RemoteWorker] = []
+    home = None
     if workers:
       remote = [remote_worker.RemoteWorker(address, keys) for address in workers]
       for each in remote:
         stack.callback(each.close)
+      home = start('home', worker_process.NO_LIMITS)
       remote_worker.wait_for_all(remote, connect_seconds)
+      home.wait()
       started += remote
     else:
-      make_door = isolation.door_maker(isolate_workers)
-      limits = share_cores(
+      limits = worker_process.share_cores(
         max(1, len(os.sched_getaffinity(0)) // num_workers),
         max_concurrent_clients,
         None if cohort_size is None else math.ceil(cohort_size / num_workers),
       )
-      for index in range(num_workers):
-        log_file = log_dir / f'worker_{index}.log'
-        started.append(local_worker.LocalWorker(log_file, make_door(), limits))
-        stack.callback(started[-1].close)
-      for worker in started:
-        worker.wait(CONNECT_SECONDS)
-    context = spread.SpreadContext([worker.connection for worker in started])
+      local = [start(str(index), limits) for index in range(num_workers)]
+      for each_here in local:
+        each_here.wait()
+      started += local
+    context = spread.SpreadContext(
+      [worker.connection for worker in started],
+      None if home is None else home.connection,
+    )
     stack.enter_context(tff.framework.get_context_stack().install(context))
     yield Runtime(
       started,
       lambda present: context.use([worker.connection for worker in present]),
       worker_patience,
       min_workers,
+      home,
     )
 
 
-def _check_together(
-  num_workers: int, workers: Sequence[str], isolate_workers: str, min_workers: int
-) -> None:
+def _check_together(num_workers: int, workers: Sequence[str], min_workers: int) -> None:
   """Refuses settings that do not go with workers on other machines."""
   if num_workers != 1:
     raise IncompatibleSettingsError(
       '--num_workers starts workers here and --workers uses others: give one of them'
-    )
-  if isolate_workers == 'require':
-    raise IncompatibleSettingsError(
-      '--isolate_workers=require is for workers here and --workers uses others: give one'
-      ' of them'
     )
   for index, address in enumerate(workers):
     if address in workers[:index]:

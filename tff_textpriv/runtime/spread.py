@@ -46,12 +46,24 @@ class UnsplittableError(ValueError):
 class SpreadContext(tff.framework.SyncContext):
   """Executes computations on workers; results do not depend on timing."""
 
-  def __init__(self, connections: Sequence[connection.Connection]):
-    """Makes the context of `connections`, one for each worker; uses all of them."""
+  def __init__(
+    self,
+    connections: Sequence[connection.Connection],
+    home: connection.Connection | None = None,
+  ):
+    """Makes the context of some workers; uses all of them.
+
+    Args:
+      connections: One for each worker, in the order in which they share a cohort.
+      home: That of a worker which is nearer than these and trains nobody: what several
+        of them have summed up is merged there, and the round finished. By default the
+        first of those in use.
+    """
     native = compiler_pipeline.CompilerPipeline(
       compiler.desugar_and_transform_to_native
     )
     self._all = {each: part_sums.Worker(each, native.compile) for each in connections}
+    self._home = None if home is None else part_sums.Worker(home, native.compile)
     self.use(connections)
     self._runner = async_utils.AsyncThreadRunner()
     self._in_parts = compiler_pipeline.CompilerPipeline(part_sums.InParts)
@@ -59,6 +71,7 @@ class SpreadContext(tff.framework.SyncContext):
   def use(self, connections: Sequence[connection.Connection]) -> None:
     """Spreads what follows over some of the connections only."""
     self._workers = tuple(self._all[each] for each in connections)
+    self._finisher = self._home or self._workers[0]
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
     """Runs `comp` on `arg`: as it is if one part will do, else spread out."""
@@ -69,7 +82,9 @@ class SpreadContext(tff.framework.SyncContext):
     parts = client_slices.slices(
       num_clients, max(len(self._workers), math.ceil(num_clients / most))
     )
-    if len(parts) == 1:
+    if not num_clients:
+      run = self._finisher.invoke(comp, arg)
+    elif len(parts) == 1:
       run = self._workers[0].invoke(comp, arg)
     else:
       run = self._spread(self._compile(comp), arg, parts)
@@ -87,7 +102,6 @@ class SpreadContext(tff.framework.SyncContext):
   async def _spread(
     self, comp: part_sums.InParts, arg: Any, slices: Sequence[slice]
   ) -> Any:
-    first = self._workers[0]
     form = comp.form
     arg_type = form.up_to_merge.type_signature.parameter
     result_type = form.after_merge.type_signature.result
@@ -98,12 +112,14 @@ class SpreadContext(tff.framework.SyncContext):
     )
     merged, *others = [partial for of_worker in sums for partial in of_worker]
     for partial in others:
-      merged = await first.invoke(form.merge, part_sums.pair(merged, partial))
+      merged = await self._finisher.invoke(form.merge, part_sums.pair(merged, partial))
 
     if not type_analysis.contains(result_type, client_slices.is_per_client):
       # What is left of the computation cannot depend on any client's data.
       no_clients = client_slices.cut(arg, arg_type, slice(0, 0))
-      return await first.invoke(form.after_merge, part_sums.pair(no_clients, merged))
+      return await self._finisher.invoke(
+        form.after_merge, part_sums.pair(no_clients, merged)
+      )
     results = await _all(
       worker.invoke_each(
         form.after_merge,

@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 from collections.abc import Sequence
 
+from tff_textpriv import settings
 from tff_textpriv.privacy import ledger as ledger_lib
 from tff_textpriv.runtime import execution
 from tff_textpriv.training import (
@@ -145,6 +146,7 @@ def _train_phase(
 ) -> course.PhaseEnd:
   """Trains one phase, from its newest checkpoint if there is one."""
   mechanism = phase.mechanism(chosen, bench.num_parameters)
+  _check_reach(chosen, bench, runtime)
   # Nothing that the user chose can be refused any more.
   folder.claim(chosen.config)
   print(f'  {running.begin(phase, bench, folder.path)}')
@@ -187,6 +189,27 @@ def _train_phase(
     runtime,
   )
   return course.PhaseEnd(phase, bench, mechanism, process, outcome)
+
+
+def _check_reach(
+  chosen: experiment.Experiment,
+  bench: workbench.Workbench,
+  runtime: execution.Runtime,
+) -> None:
+  """Refuses workers that would not find what devices keep, which is in files here."""
+  if bench.devices is None or not chosen.machine.workers:
+    return
+  from tff_textpriv.runtime import shared_folders
+
+  missing = list(shared_folders.who_misses(runtime, bench.devices.folder))
+  if missing:
+    raise settings.SettingsError(
+      'workers',
+      missing,
+      f'--algo={chosen.algorithm.name} keeps what stays on devices in files, and no'
+      f' {bench.devices.folder} of ours is there; use workers here (--num_workers), or'
+      ' --device_store=disk with a --root_output_dir that all hosts have by that path',
+    )
 
 
 def _finish(
