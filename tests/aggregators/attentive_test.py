@@ -57,16 +57,29 @@ def _softmax(scores):
   return powers / powers.sum()
 
 
-def _autodiff(theta, updates, with_normalizer=True) -> np.ndarray:
+def _algorithm_3(theta, updates) -> np.ndarray:
+  """Computes what Algorithm 3 prints, line by line."""
+  root_n = np.sqrt(len(theta))
+  theta, clients = theta.astype(np.float64), (theta - updates).astype(np.float64)
+  attention = _softmax(clients @ theta / root_n)
+  gradient = np.zeros(len(theta))
+  for a_k, theta_k in zip(attention, clients, strict=True):
+    d_k = np.sum((theta - theta_k) ** 2)  # Line 7.
+    grad_a_k = a_k / root_n * theta_k  # Line 10.
+    grad_d_k = np.sum([2 * (theta - theta_j) for theta_j in clients], axis=0)  # Line 11.
+    gradient += 1 / a_k * grad_a_k + 1 / d_k * grad_d_k  # Line 12.
+  return gradient
+
+
+def _autodiff(theta, updates) -> np.ndarray:
   """Differentiates L' = sum log a_k + log d_k, with the clients' models held fixed."""
   clients = tf.constant(theta[np.newaxis] - updates, tf.float64)
   point = tf.constant(theta, tf.float64)
   with tf.GradientTape() as tape:
     tape.watch(point)
     scores = tf.linalg.matvec(clients, point) / np.sqrt(len(theta))
-    log_attention = tf.nn.log_softmax(scores) if with_normalizer else scores
     distances = tf.reduce_sum(tf.square(point - clients), axis=1)
-    loss = tf.reduce_sum(log_attention + tf.math.log(distances))
+    loss = tf.reduce_sum(tf.nn.log_softmax(scores) + tf.math.log(distances))
   return tape.gradient(loss, point).numpy()
 
 
@@ -75,24 +88,39 @@ def test_exact_is_the_gradient_of_the_loss_and_paper_is_not(tff_runtime):
   expected = _autodiff(theta, updates)
   exact, _ = _run(_process('exact'), theta, updates)
   np.testing.assert_allclose(exact, expected, rtol=1e-5, atol=1e-6)
-  # Eq. 9 as printed leaves out the softmax's normalizer: the gradient of other scores.
   paper, _ = _run(_process('paper'), theta, updates)
-  np.testing.assert_allclose(
-    paper, _autodiff(theta, updates, with_normalizer=False), rtol=1e-5, atol=1e-6
-  )
   assert np.abs(paper - expected).max() > 0.1
 
 
 def test_paper_is_what_algorithm_3_computes_line_by_line(tff_runtime):
   theta, updates = _example(seed=1)
-  clients = theta - updates
-  attention = _softmax(clients @ theta / _ROOT_N)
-  gradient = np.zeros(10)
-  for a_k, theta_k in zip(attention, clients, strict=True):
-    d_k = np.sum((theta - theta_k) ** 2)
-    gradient += 1 / a_k * (a_k / _ROOT_N * theta_k) + 1 / d_k * 2 * (theta - theta_k)
+  expected = _algorithm_3(theta, updates)
   step, _ = _run(_process('paper'), theta, updates)
-  np.testing.assert_allclose(step, gradient, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(step, expected, rtol=1e-5, atol=1e-5)
+  # But for terms in 1 / sqrt(n), a relative step of 1 is the sum of all updates.
+  relative, _ = _run(_process('paper', step='relative'), theta, updates)
+  pull = np.sum(2 / np.sum(updates**2, axis=1))
+  np.testing.assert_allclose(relative, expected / pull, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize('temperature', [0.5, 1.0, 20.0])
+def test_loss_is_the_gradient_of_equation_1(tff_runtime, temperature):
+  theta, updates = _example(seed=10)
+  clients = tf.constant(theta[np.newaxis] - updates, tf.float64)
+  point = tf.constant(theta, tf.float64)
+  with tf.GradientTape() as tape:
+    tape.watch(point)
+    scores = tf.linalg.matvec(clients, point) / (temperature * np.sqrt(10))
+    distances = tf.reduce_sum(tf.square(point - clients), axis=1)
+    loss = tf.reduce_sum(tf.nn.softmax(scores) * distances)
+  expected = tape.gradient(loss, point).numpy()
+  factory = attentive.AttentiveFactory('loss', 'model', 'gradient', temperature)
+  process = factory.create(_VALUE_TYPE, tff.TensorType(np.float32))
+  step, _ = _run(process, theta, updates)
+  np.testing.assert_allclose(step, expected, rtol=1e-4, atol=1e-5)
+  # With a high temperature all clients count alike.
+  if temperature > 10:
+    np.testing.assert_allclose(step / 2, updates.mean(axis=0), atol=0.5)
 
 
 def test_layerwise_weighs_each_tensor_by_the_softmax_of_its_distances(tff_runtime):
@@ -114,8 +142,9 @@ def test_by_layers_every_tensor_is_a_model_of_its_own(tff_runtime, attention):
   theta, updates = _example(seed=3)
   step, _ = _run(_process(attention, 'layer'), theta, updates)
   for part in (slice(0, 6), slice(6, 10)):
-    expected = _autodiff(theta[part], updates[:, part], attention == 'exact')
-    np.testing.assert_allclose(step[part], expected, rtol=1e-5, atol=1e-5)
+    of_rule = _autodiff if attention == 'exact' else _algorithm_3
+    expected = of_rule(theta[part], updates[:, part])
+    np.testing.assert_allclose(step[part], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize('granularity', attentive.GRANULARITIES)
@@ -123,7 +152,7 @@ def test_by_layers_every_tensor_is_a_model_of_its_own(tff_runtime, attention):
 def test_equal_clients_give_the_plain_mean(tff_runtime, granularity, num_clients):
   theta, (update,) = _example(1, seed=4)
   updates = np.tile(update, (num_clients, 1))
-  for attention in ('exact', 'layerwise', 'uniform'):
+  for attention in ('exact', 'loss', 'layerwise', 'uniform'):
     step, measured = _run(_process(attention, granularity, 'relative'), theta, updates)
     np.testing.assert_allclose(step, update, rtol=1e-5)
     assert measured['attention_entropy'] == pytest.approx(np.log(num_clients), abs=1e-5)
@@ -137,11 +166,11 @@ def test_equal_clients_give_the_plain_mean(tff_runtime, granularity, num_clients
     np.testing.assert_allclose(
       raw[part], 2 * num_clients * update[part] / d, rtol=1e-4, atol=1e-5
     )
-    # Under Eq. 9 as printed even equal clients do not give their mean: the step also
-    # goes from each client's model towards the origin.
+    # As printed even equal clients do not give their mean: the step is their sum, and
+    # goes from each client's model towards the origin, too.
     pull_to_origin = (theta - update)[part] * d / 2 / np.sqrt(len(update[part]))
     np.testing.assert_allclose(
-      paper[part], update[part] + pull_to_origin, rtol=1e-4, atol=1e-5
+      paper[part], num_clients * update[part] + pull_to_origin, rtol=1e-4, atol=1e-5
     )
 
 
@@ -166,12 +195,15 @@ def test_how_each_rule_weighs_a_client_that_is_far_away(tff_runtime):
   np.testing.assert_allclose(exact, [1 / 2.01, 1 / 2.01, 0.01 / 2.01], rtol=1e-5)
   assert measured['distance_weight_max'] == pytest.approx(1 / 2.01)
   assert measured['attention_max'] == pytest.approx(1 / 3)
-  # As printed, 2 / d - 1 / sqrt(n) over sum 2 / d: beyond d = 2 sqrt(n) = 6.3 the sign
-  # turns, and the server is driven away from the client.
-  paper, _ = weights('paper')
-  expected = (2 / distances**2 - 1 / _ROOT_N) / np.sum(2 / distances**2)
-  np.testing.assert_allclose(paper, expected, rtol=1e-5)
-  assert expected[2] < -0.07 and expected[0] > 0.4
+  # As printed all count alike, near or far: 1, but for 1 / sqrt(n) over sum 2 / d = 4.02.
+  paper, measured = weights('paper')
+  np.testing.assert_allclose(paper, [1 - 1 / (4.02 * _ROOT_N)] * 3, rtol=1e-5)
+  assert 'distance_weight_max' not in measured
+  # Eq. 1's own gradient weighs by 2 a_k, and a = 1/3 at the origin; then clients whose
+  # distance is above the mean, 34, lose by (d_k - 34) / (3 sqrt(n)).
+  loss, _ = weights('loss')
+  expected = (2 - (distances**2 - 34) / _ROOT_N) / 6
+  np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
 def test_uniform_attention_is_the_mean(tff_runtime):
@@ -275,5 +307,5 @@ def test_the_aggregate_says_what_to_do_with_the_model():
   result = _process('exact').next.type_signature.result.result.member
   assert result['gradient'] == _UPDATE_TYPE
   assert str(result['shrinkage']) == 'float32[2]'
-  with pytest.raises(ValueError, match='none of paper, exact'):
+  with pytest.raises(ValueError, match='none of exact, paper'):
     attentive.AttentiveFactory('softmax')

@@ -1,30 +1,29 @@
 """Attentive aggregation: how much each client's model counts in the server step.
 
-Notation, for m clients: theta is the server's model, theta_k client k's,
-v_k = theta - theta_k the update that TFF's clients send, d_k = ||v_k||^2, n the number
-of coordinates, s_k = theta . theta_k / sqrt(n) and a = softmax(s). Jiang et al. (2020)
-step along the gradient of L' = sum_k (log a_k + log d_k); docs/fed_att.md derives
-
-  paper      sum_k (2 v_k / d_k - v_k / sqrt(n)) + m theta / sqrt(n)
-  exact      sum_k (2 v_k / d_k - v_k / sqrt(n)) + m / sqrt(n) sum_k a_k v_k
-  layerwise  sum_k a_k v_k, where a = softmax(||v_1||, ..., ||v_m||)
-  uniform    sum_k v_k / m, for comparison
-
-`paper` is Eq. 9 as printed, without the softmax's normalizer; `exact` has it; the third
-is the same authors' earlier rule. With granularity `layer` every weight tensor is a
-model of its own.
+Jiang et al. (2020) step along the gradient of a loss that joins attention to clients and
+their distances. What they print, what follows from it and what the same authors did
+before are rules of their own (`attention_rules`, docs/fed_att.md). With granularity
+`layer` every weight tensor is a model of its own.
 """
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import attention_sums
+from tff_textpriv.aggregators import attention_rules, attention_sums
 
-ATTENTIONS = ('paper', 'exact', 'layerwise', 'uniform')
+# Makes a rule, given the temperature and whether its step is relative.
+_RULES: dict[str, Callable[[float, bool], attention_rules.Rule]] = {
+  'exact': lambda _, relative: attention_rules.Exact(relative=relative),
+  'paper': lambda _, relative: attention_rules.Paper(relative=relative),
+  'loss': lambda t, relative: attention_rules.Loss(t, relative=relative),
+  'layerwise': lambda _, relative: attention_rules.Layerwise(relative=relative),
+  'uniform': lambda _, relative: attention_rules.Uniform(relative=relative),
+}
+ATTENTIONS = tuple(_RULES)
 GRANULARITIES = ('model', 'layer')
 STEPS = ('relative', 'gradient')
 
@@ -44,14 +43,17 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
   tensor and added to the gradient; only `paper` has any.
 
   Measurements: `attention_entropy` in nats (the mean over layers; log m if all clients
-  count alike), `attention_max`, the largest weight of a client (in any layer), and
-  `distance_weight_max`, the largest share of a client in sum_k 1 / d_k, which is what
-  weighs updates in `paper` and `exact`; the number of `attended_clients` and of
-  `left_out_clients`.
+  count alike), `attention_max`, the largest weight of a client (in any layer); with
+  `exact` `distance_weight_max`, the largest share of a client in sum_k 1 / d_k, which is
+  what weighs updates; the number of `attended_clients` and of `left_out_clients`.
   """
 
   def __init__(
-    self, attention: str = 'exact', granularity: str = 'model', step: str = 'relative'
+    self,
+    attention: str = 'exact',
+    granularity: str = 'model',
+    step: str = 'relative',
+    temperature: float = 1.0,
   ):
     """Makes the factory of a rule.
 
@@ -59,8 +61,9 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
       attention: One of `ATTENTIONS`.
       granularity: `model` attends to whole models, `layer` to each weight tensor.
       step: `gradient` leaves the result as it is. `relative` divides it by
-        sum_k 2 / d_k, so that the updates' weights, but for the terms in 1 / sqrt(n),
-        sum to one, whatever the distances are. The other rules are means already.
+        sum_k 2 / d_k (`exact`, `paper`) or by 2 (`loss`). The other rules are means
+        already.
+      temperature: That of the softmax of `loss`.
     """
     for value, allowed in (
       (attention, ATTENTIONS),
@@ -69,16 +72,15 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
     ):
       if value not in allowed:
         raise ValueError(f'{value!r} is none of {", ".join(allowed)}')
-    self._attention = attention
+    self._rule = _RULES[attention](temperature, step == 'relative')
     self._granularity = granularity
-    self._step = step
 
   def create(
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     """Builds the aggregation of clients' values of one type; see the base class."""
     units = attention_sums.make_units(value_type['update'], self._granularity)
-    rule = attention_sums.Rule(self._attention, self._step, units)
+    rule = attention_sums.Sums(self._rule, units)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def lift(value, weight):
@@ -89,7 +91,7 @@ class AttentiveFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation
     def zero():
-      return rule.zero(value_type['update'])
+      return rule.zero(sums_type)
 
     @tff.tensorflow.computation(sums_type, lift.type_signature.result)
     def accumulate(sums, lifted):
