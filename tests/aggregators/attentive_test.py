@@ -28,8 +28,8 @@ def _flat(tensors) -> np.ndarray:
   return np.concatenate([np.ravel(tensor) for tensor in tensors]).astype(np.float64)
 
 
-def _process(attention, granularity='model', step='gradient'):
-  factory = attentive.AttentiveFactory(attention, granularity, step)
+def _process(attention, granularity='model', step='gradient', **options):
+  factory = attentive.AttentiveFactory(attention, granularity, step, **options)
   return factory.create(_VALUE_TYPE, tff.TensorType(np.float32))
 
 
@@ -37,10 +37,16 @@ def _values(theta, updates):
   return [attentive.client_value(_tensors(theta), _tensors(v)) for v in updates]
 
 
-def _run(process, theta, updates, weights=None):
-  """Returns the whole step, the theta of `shrinkage` included, and measurements."""
+def _run(process, theta, updates, weights=None, rounds=1):
+  """Returns the whole step, the theta of `shrinkage` included, and measurements.
+
+  They are those of the last round; a rule may remember the ones before.
+  """
   weights = np.ones(len(updates), np.float32) if weights is None else weights
-  output = process.next(process.initialize(), _values(theta, updates), list(weights))
+  state = process.initialize()
+  for _ in range(rounds):
+    output = process.next(state, _values(theta, updates), list(weights))
+    state = output.state
   shrinkage = np.repeat(output.result['shrinkage'], _SIZES)
   step = _flat(output.result['gradient']) + shrinkage * np.asarray(theta)
   return step, output.measurements
@@ -66,7 +72,9 @@ def _algorithm_3(theta, updates) -> np.ndarray:
   for a_k, theta_k in zip(attention, clients, strict=True):
     d_k = np.sum((theta - theta_k) ** 2)  # Line 7.
     grad_a_k = a_k / root_n * theta_k  # Line 10.
-    grad_d_k = np.sum([2 * (theta - theta_j) for theta_j in clients], axis=0)  # Line 11.
+    grad_d_k = np.sum(
+      [2 * (theta - theta_j) for theta_j in clients], axis=0
+    )  # Line 11.
     gradient += 1 / a_k * grad_a_k + 1 / d_k * grad_d_k  # Line 12.
   return gradient
 
@@ -114,9 +122,7 @@ def test_loss_is_the_gradient_of_equation_1(tff_runtime, temperature):
     distances = tf.reduce_sum(tf.square(point - clients), axis=1)
     loss = tf.reduce_sum(tf.nn.softmax(scores) * distances)
   expected = tape.gradient(loss, point).numpy()
-  factory = attentive.AttentiveFactory('loss', 'model', 'gradient', temperature)
-  process = factory.create(_VALUE_TYPE, tff.TensorType(np.float32))
-  step, _ = _run(process, theta, updates)
+  step, _ = _run(_process('loss', temperature=temperature), theta, updates)
   np.testing.assert_allclose(step, expected, rtol=1e-4, atol=1e-5)
   # With a high temperature all clients count alike.
   if temperature > 10:
@@ -152,7 +158,7 @@ def test_by_layers_every_tensor_is_a_model_of_its_own(tff_runtime, attention):
 def test_equal_clients_give_the_plain_mean(tff_runtime, granularity, num_clients):
   theta, (update,) = _example(1, seed=4)
   updates = np.tile(update, (num_clients, 1))
-  for attention in ('exact', 'loss', 'layerwise', 'uniform'):
+  for attention in ('exact', 'smoothed', 'loss', 'layerwise', 'uniform'):
     step, measured = _run(_process(attention, granularity, 'relative'), theta, updates)
     np.testing.assert_allclose(step, update, rtol=1e-5)
     assert measured['attention_entropy'] == pytest.approx(np.log(num_clients), abs=1e-5)
@@ -204,6 +210,78 @@ def test_how_each_rule_weighs_a_client_that_is_far_away(tff_runtime):
   loss, _ = weights('loss')
   expected = (2 - (distances**2 - 34) / _ROOT_N) / 6
   np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def _cohort(**changed):
+  """Updates of eight clients that go much the same way; some are multiplied."""
+  rng = np.random.default_rng(12)
+  updates = 1.0 + 0.1 * rng.normal(size=(8, 10))
+  for number, factor in changed.values():
+    updates[number] *= factor
+  return np.zeros(10, np.float32), updates.astype(np.float32)
+
+
+def _progress(process, theta, updates, weights=None):
+  """Returns how far the step goes the way of the clients, in units of their own; from 0 on."""
+  step, measured = _run(process, theta, updates, weights, rounds=2)
+  return np.mean(step), measured
+
+
+@pytest.mark.parametrize('distance', attentive.DISTANCES)
+def test_an_idle_client_does_not_stop_smoothed_and_stops_exact(tff_runtime, distance):
+  theta, updates = _cohort(idle=(3, 1e-4))
+  exact, _ = _progress(_process('exact', step='relative'), theta, updates)
+  assert exact < 1e-3  # What the rule is there to mend.
+  smoothed, measured = _progress(
+    _process('smoothed', distance=distance), theta, updates
+  )
+  # The idle client counts 1 and each other one 1 / 2, but for the width of a bin, a
+  # factor of at most sqrt(2) in distance: 7 w / (7 w + 1) with w from 0.41 to 0.59. From
+  # the centre it is no nearer than the others, and counts less than they do.
+  low, high = (0.74, 0.81) if distance != 'from_centre' else (0.95, 1.05)
+  assert low < smoothed < high
+  assert measured['distance_weight_max'] < 0.3
+
+
+@pytest.mark.parametrize('distance', attentive.DISTANCES)
+def test_a_huge_client_does_not_carry_smoothed_away(tff_runtime, distance):
+  theta, updates = _cohort(huge=(3, 1000.0))
+  mean, _ = _progress(_process('uniform'), theta, updates)
+  assert mean > 100
+  smoothed, _ = _progress(_process('smoothed', distance=distance), theta, updates)
+  # It counts R / (R + 10^6 r) of the usual 1 / 2: 10^-6 w 10^3.
+  assert 0.95 < smoothed < 1.05
+
+
+def test_a_client_that_worked_more_counts_as_far_for_its_work(tff_runtime):
+  theta, updates = _cohort(busy=(3, 10.0))
+  work = np.ones(8, np.float32)
+  work[3] = 10.0
+  by_work, _ = _progress(_process('smoothed'), theta, updates, work)
+  # All count alike: (7 + 10) / 8.
+  assert by_work == pytest.approx(17 / 8, rel=0.05)
+  other = _process('smoothed', distance='from_server')
+  from_server, _ = _progress(other, theta, updates, work)
+  # It counts 1 / 101 and the others 1 / 2: (7 / 2 + 10 / 101) / (7 / 2 + 1 / 101).
+  assert from_server == pytest.approx(1.025, abs=0.05)
+
+
+def test_smoothed_weights_are_as_written_down(tff_runtime):
+  theta, updates = np.zeros(10, np.float32), np.diag(np.arange(1.0, 10.0))
+  updates = np.pad(updates, [(0, 0), (0, 1)])
+  process = _process('smoothed', distance='from_server', smoothing=0.25)
+  # Nothing is known of distances in the first round: the plain mean.
+  first, measured = _run(process, theta, updates)
+  np.testing.assert_allclose(first, updates.mean(axis=0), rtol=1e-5)
+  assert measured['distance_weight_max'] == pytest.approx(1 / 9)
+  # The median of 1, 4, ..., 81 is 25, in the bin from 2^4.5 to 2^5.
+  usual = 2.0**4.75
+  weights = 1 / (1 + np.arange(1.0, 10.0) ** 2 / (0.25 * usual))
+  second, measured = _run(process, theta, updates, rounds=2)
+  np.testing.assert_allclose(
+    second, weights @ updates / weights.sum(), rtol=1e-5, atol=1e-7
+  )
+  assert measured['distance_weight_max'] == pytest.approx(weights[0] / weights.sum())
 
 
 def test_uniform_attention_is_the_mean(tff_runtime):
@@ -282,11 +360,12 @@ def test_two_workers_give_the_same_step_as_one(tmp_path):
     _process('paper', 'model', 'gradient'),
     _process('exact', 'layer', 'relative'),
     _process('layerwise', 'layer'),
+    _process('smoothed', 'layer'),
   ]
   with execution(log_dir=tmp_path):
-    one = [_run(process, theta, updates) for process in processes]
+    one = [_run(process, theta, updates, rounds=2) for process in processes]
   with execution(num_workers=2, log_dir=tmp_path):
-    two = [_run(process, theta, updates) for process in processes]
+    two = [_run(process, theta, updates, rounds=2) for process in processes]
   for (step, measured), (other, other_measured) in zip(one, two, strict=True):
     np.testing.assert_allclose(other, step, rtol=1e-5, atol=1e-5)
     for name, value in measured.items():
@@ -307,5 +386,5 @@ def test_the_aggregate_says_what_to_do_with_the_model():
   result = _process('exact').next.type_signature.result.result.member
   assert result['gradient'] == _UPDATE_TYPE
   assert str(result['shrinkage']) == 'float32[2]'
-  with pytest.raises(ValueError, match='none of exact, paper'):
+  with pytest.raises(ValueError, match='none of exact, smoothed'):
     attentive.AttentiveFactory('softmax')

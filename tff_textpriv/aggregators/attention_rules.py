@@ -9,6 +9,7 @@ which weights, and how the step is made of them. `attention_sums` adds up.
 """
 
 import abc
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,21 +18,28 @@ import tensorflow as tf
 # Clients that are nearer, by squared distance, count as clients that did not move: the
 # pull 2 / d_k towards them is not defined.
 _LEAST_DISTANCE = 1e-30
+# Distances are counted by their logarithm to base 2, in bins of this width.
+_BINS_PER_OCTAVE = 2
+_LEAST_OCTAVE, _LAST_OCTAVE = -64, 64
 
 
 class OfClient(NamedTuple):
   """What a rule sees of a client, [unit] each.
 
   Attributes:
-    distance: d_k.
+    distance: d_k, from the server's model or from the centre that was asked for.
     product: theta . v_k. That of theta and theta_k is |theta|^2 - theta . v_k, of which
       the first is the same for all clients, and drops out of a softmax.
     root_size: sqrt(n).
+    work: The number of examples that it trained on, a scalar.
+    usual: What the rule remembers of the round before (`Rule.remember`), or 0.
   """
 
   distance: tf.Tensor
   product: tf.Tensor
   root_size: tf.Tensor
+  work: tf.Tensor
+  usual: tf.Tensor
 
   @property
   def similarity(self) -> tf.Tensor:
@@ -50,13 +58,15 @@ class Found(NamedTuple):
 
   Attributes:
     clients: m.
+    weight: The sum of what updates are weighted by, [unit].
     sums: Weighted sums of updates, by name.
     means: Softmax-weighted means of updates, by name.
-    numbers: Sums of numbers, [unit], by name.
+    numbers: Sums of numbers, [unit, ...], by name.
     mean_numbers: Softmax-weighted means of numbers, [unit], by name.
   """
 
   clients: tf.Tensor
+  weight: tf.Tensor
   sums: Mapping[str, Any]
   means: Mapping[str, Any]
   numbers: Mapping[str, tf.Tensor]
@@ -81,12 +91,13 @@ class Rule(abc.ABC):
   """A rule; by default all clients are scored alike and nothing is summed.
 
   Attributes:
-    weighs_by_pull: Whether clients' updates are weighted by 2 / d_k.
+    weighs_by_distance: Whether what clients' updates are weighted by depends on how far
+      they went.
     relative: Whether the step is measured in the rule's own unit, so that a step of 1
       is about a mean of updates, whatever the distances are.
   """
 
-  weighs_by_pull: ClassVar[bool] = False
+  weighs_by_distance: ClassVar[bool] = False
 
   def __init__(self, *, relative: bool = True):
     self.relative = relative
@@ -94,6 +105,10 @@ class Rule(abc.ABC):
   def score(self, client: OfClient) -> tf.Tensor:
     """Returns what the softmax is taken of."""
     return tf.zeros_like(client.distance)
+
+  def weight(self, client: OfClient) -> tf.Tensor:
+    """Returns what the client's update is weighted by."""
+    return tf.ones_like(client.distance)
 
   def sums(self, client: OfClient) -> dict[str, tf.Tensor]:
     """Returns the client's weights in sums of updates, by name."""
@@ -114,6 +129,10 @@ class Rule(abc.ABC):
   @abc.abstractmethod
   def step(self, found: Found, root_size: tf.Tensor) -> Step:
     """Says what the gradient is made of."""
+
+  def remember(self, found: Found) -> tf.Tensor:
+    """Returns what clients of the next round are told of this one, [unit]."""
+    return tf.zeros_like(found.weight)
 
 
 class Uniform(Rule):
@@ -147,17 +166,17 @@ class Paper(Rule):
   *sum* of all updates: m times their mean.
   """
 
+  def weight(self, client: OfClient) -> tf.Tensor:
+    """See the base class."""
+    return client.pull
+
   def sums(self, client: OfClient) -> dict[str, tf.Tensor]:
     """See the base class."""
     return {'plain': tf.ones_like(client.distance)}
 
-  def numbers(self, client: OfClient) -> dict[str, tf.Tensor]:
-    """See the base class."""
-    return {'pull': client.pull}
-
   def step(self, found: Found, root_size: tf.Tensor) -> Step:
     """See the base class."""
-    pull = found.numbers['pull']
+    pull = found.weight
     unit = tf.math.reciprocal_no_nan(pull) if self.relative else tf.ones_like(pull)
     return Step(
       {'plain': (pull - 1.0 / root_size) * unit},
@@ -169,14 +188,18 @@ class Paper(Rule):
 class Exact(Rule):
   """The gradient of sum_k (log a_k + log d_k).
 
-    sum_k (2 / d_k - 1 / sqrt(n)) v_k  +  m / sqrt(n) sum_k a_k v_k
+  sum_k (2 / d_k - 1 / sqrt(n)) v_k  +  m / sqrt(n) sum_k a_k v_k
   """
 
-  weighs_by_pull = True
+  weighs_by_distance = True
 
   def score(self, client: OfClient) -> tf.Tensor:
     """See the base class."""
     return client.similarity
+
+  def weight(self, client: OfClient) -> tf.Tensor:
+    """See the base class."""
+    return client.pull
 
   def sums(self, client: OfClient) -> dict[str, tf.Tensor]:
     """See the base class."""
@@ -186,13 +209,9 @@ class Exact(Rule):
     """See the base class."""
     return {'attended': tf.ones_like(client.distance)}
 
-  def numbers(self, client: OfClient) -> dict[str, tf.Tensor]:
-    """See the base class."""
-    return {'pull': client.pull}
-
   def step(self, found: Found, root_size: tf.Tensor) -> Step:
     """See the base class."""
-    pull = found.numbers['pull']
+    pull = found.weight
     unit = tf.math.reciprocal_no_nan(pull) if self.relative else tf.ones_like(pull)
     return Step(
       {'direct': unit},
@@ -242,3 +261,62 @@ class Loss(Rule):
       {'attended': unit * attended, 'by_distance': -unit * slope},
       tf.zeros_like(root_size),
     )
+
+
+class Smoothed(Rule):
+  """sum_k w_k v_k / sum_k w_k with w_k = 1 / (1 + r_k / (lambda R)), r_k = d_k / work_k^2.
+
+  1 / d_k without its pole: R is the median r of the round before, so that a usual client
+  counts 1 / (1 + 1 / lambda), one that did not move 1, at most, and one that is c times as
+  far about lambda / c^2. Relative to its work a client with much text is not far because
+  it took more steps. Before there is an R all count alike.
+  """
+
+  weighs_by_distance = True
+
+  def __init__(self, smoothing: float, *, by_work: bool):
+    """Makes the rule.
+
+    Args:
+      smoothing: lambda; the larger, the more alike clients are.
+      by_work: Whether distances are relative to the work done; work_k is 1 otherwise.
+    """
+    super().__init__()
+    self._smoothing = smoothing
+    self._by_work = by_work
+
+  def weight(self, client: OfClient) -> tf.Tensor:
+    """See the base class."""
+    far = self._smoothing * client.usual
+    return tf.where(far > 0, far / (far + self._covered(client)), 1.0)
+
+  def sums(self, client: OfClient) -> dict[str, tf.Tensor]:
+    """See the base class."""
+    return {'smoothed': self.weight(client)}
+
+  def numbers(self, client: OfClient) -> dict[str, tf.Tensor]:
+    """See the base class: which bin the client's r is in, so that sums are a histogram."""
+    octave = tf.math.log(self._covered(client)) / math.log(2)
+    # log 0 is -inf, which the first bin takes.
+    octave = tf.clip_by_value(octave, _LEAST_OCTAVE, _LAST_OCTAVE - 1e-3)
+    number = tf.cast((octave - _LEAST_OCTAVE) * _BINS_PER_OCTAVE, tf.int32)
+    bins = (_LAST_OCTAVE - _LEAST_OCTAVE) * _BINS_PER_OCTAVE
+    return {'histogram': tf.one_hot(number, bins)}
+
+  def step(self, found: Found, root_size: tf.Tensor) -> Step:
+    """See the base class."""
+    unit = tf.math.reciprocal_no_nan(found.weight)
+    return Step({'smoothed': unit}, {}, tf.zeros_like(root_size))
+
+  def remember(self, found: Found) -> tf.Tensor:
+    """See the base class: R, the middle of the bin in which the median is."""
+    up_to = tf.cumsum(found.numbers['histogram'], axis=1)
+    below = tf.reduce_sum(tf.cast(2.0 * up_to < found.clients, tf.float32), axis=1)
+    usual = 2.0 ** (_LEAST_OCTAVE + (below + 0.5) / _BINS_PER_OCTAVE)
+    return tf.where(found.clients > 0, usual, 0.0)
+
+  def _covered(self, client: OfClient) -> tf.Tensor:
+    """r_k."""
+    if not self._by_work:
+      return client.distance
+    return client.distance / tf.square(tf.maximum(client.work, 1.0))

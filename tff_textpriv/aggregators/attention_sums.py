@@ -72,7 +72,8 @@ class Sums:
     peak                the largest score, [unit]
     total               sum of exp(score - peak), [unit]
     moment              sum of exp(score - peak) * (score - peak), [unit]
-    largest_pull        the largest 2 / d, [unit]
+    weight              sum of the rule's weights, [unit]
+    largest_weight      the largest of them, [unit]
     sums, numbers       weighted sums of updates, and of numbers, by the rule's names
     means, mean_numbers the same times exp(score - peak)
   """
@@ -83,18 +84,38 @@ class Sums:
     self._units = units
 
   def lift(
-    self, update: Any, products: tf.Tensor, weight: tf.Tensor
+    self,
+    update: Any,
+    products: tf.Tensor,
+    work: tf.Tensor,
+    usual: tf.Tensor,
+    centre: Any | None = None,
   ) -> collections.OrderedDict:
-    """Returns the sums over one client."""
+    """Returns the sums over one client.
+
+    Args:
+      update: v_k.
+      products: theta . v_k, [number of tensors].
+      work: The number of examples that it trained on; 0 if it takes no part.
+      usual: What the rule remembers of the round before, [unit].
+      centre: What distances are measured from, in place of no update.
+    """
     rule, units = self._rule, self._units
+    away = update
+    if centre is not None:
+      away = tf.nest.map_structure(tf.subtract, update, centre)
     client = attention_rules.OfClient(
-      units.squared_norms(update), units.sum(products), tf.constant(units.root_sizes)
+      units.squared_norms(away),
+      units.sum(products),
+      tf.constant(units.root_sizes),
+      work,
+      usual,
     )
     score = rule.score(client)
     numbers = tf.concat([client.distance, score], axis=0)
     leaves = tf.nest.flatten(update)
     sound = tf.reduce_all(tf.math.is_finite(numbers)) & sound_updates.are_sound(leaves)
-    present = sound & tf.greater(weight, tf.zeros_like(weight))
+    present = sound & tf.greater(work, tf.zeros_like(work))
     left_out = ~present | sound_updates.are_nothing(leaves)
 
     def where_present(value: Any, otherwise: float = 0.0) -> Any:
@@ -109,7 +130,7 @@ class Sums:
     peak = tf.clip_by_value(score, -_LARGEST_SCORE, _LARGEST_SCORE)
     return collections.OrderedDict(
       clients=tf.cast(present, tf.float32),
-      largest_pull=where_present(client.pull),
+      largest_weight=where_present(rule.weight(client)),
       left_out=tf.cast(left_out, tf.float32),
       mean_numbers=_ordered(where_present(rule.mean_numbers(client))),
       means=self._weighted(update, rule.means(client)),
@@ -118,6 +139,7 @@ class Sums:
       peak=where_present(peak, -_LARGEST_SCORE),
       sums=self._weighted(update, rule.sums(client)),
       total=where_present(tf.ones_like(score)),
+      weight=where_present(rule.weight(client)),
     )
 
   def zero(self, sums_type: tff.Type) -> Any:
@@ -135,18 +157,19 @@ class Sums:
     return collections.OrderedDict(
       merged,
       peak=peak,
-      largest_pull=tf.maximum(first['largest_pull'], second['largest_pull']),
+      largest_weight=tf.maximum(first['largest_weight'], second['largest_weight']),
     )
 
   def report(
     self, sums: Any
-  ) -> tuple[collections.OrderedDict, collections.OrderedDict]:
-    """Turns the sums over a cohort into the step and its measurements."""
+  ) -> tuple[tf.Tensor, collections.OrderedDict, collections.OrderedDict]:
+    """Turns the sums over a cohort into what is remembered, the step and measurements."""
     units = self._units
     someone = sums['total'] > 0
     total = tf.where(someone, sums['total'], 1.0)
     found = attention_rules.Found(
       clients=sums['clients'],
+      weight=sums['weight'],
       sums=sums['sums'],
       means={
         name: units.scale(value, 1.0 / total) for name, value in sums['means'].items()
@@ -169,16 +192,16 @@ class Sums:
       attention_entropy=tf.reduce_mean(entropy),
       attention_max=tf.reduce_max(tf.where(someone, 1.0 / total, 0.0)),
     )
-    if self._rule.weighs_by_pull:
+    if self._rule.weighs_by_distance:
       measurements['distance_weight_max'] = tf.reduce_max(
-        sums['largest_pull'] * tf.math.reciprocal_no_nan(sums['numbers']['pull'])
+        sums['largest_weight'] * tf.math.reciprocal_no_nan(sums['weight'])
       )
     measurements['attended_clients'] = sums['clients']
     measurements['left_out_clients'] = sums['left_out']
     result = collections.OrderedDict(
       gradient=gradient, shrinkage=tf.gather(step.shrinkage, units.of_tensor)
     )
-    return result, measurements
+    return self._rule.remember(found), result, measurements
 
   def _weighted(
     self, update: Any, weights: dict[str, tf.Tensor]

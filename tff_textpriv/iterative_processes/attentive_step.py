@@ -25,7 +25,7 @@ def client_work(
   training = seeded_client_work.build(
     model,
     optimizers.client_optimizer(settings),
-    tff.learning.ClientWeighting.UNIFORM,
+    tff.learning.ClientWeighting.NUM_EXAMPLES,
     mechanism,
   )
   state_type, weights_type, data_type = training.next.type_signature.parameter
@@ -38,8 +38,9 @@ def client_work(
     update = of_mechanism.seen(mechanism, delta, seed, 'server')
     weight = result.update_weight
     if mechanism.covered:
-      # A mechanism answers whatever happened: a client whose training blew up, and so
-      # counts as having learnt nothing, must not be told from the others.
+      # A mechanism answers whatever happened, and how much a client has is its secret: one
+      # whose training blew up, and so counts as having learnt nothing, must not be told
+      # from the others.
       weight = tf.ones_like(weight)
     # Of the randomized update, so that they reveal nothing more.
     value = attentive.client_value(weights.trainable, update)

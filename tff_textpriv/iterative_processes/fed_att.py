@@ -1,6 +1,7 @@
 """Attentive aggregation: clients train and randomize, the server attends to them."""
 
 import dataclasses
+import math
 from typing import Self
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
@@ -17,10 +18,32 @@ class FedAttSettings(
 
   attention: str = setting(
     'exact',
-    'How clients are weighted: by the gradient of the attentive loss (exact), by that '
-    'gradient as its paper prints it (paper), by a softmax of distances, layer by layer '
-    '(layerwise), or all alike (uniform).',
-    choices=('exact', 'paper', 'layerwise', 'uniform'),
+    'How clients are weighted: by the gradient of the attentive loss (exact), by the '
+    'inverse of their distance without its pole (smoothed), as the algorithm is printed '
+    '(paper), by the gradient of the loss that it starts from (loss), by a softmax of '
+    'distances, layer by layer (layerwise), or all alike (uniform).',
+    choices=('exact', 'smoothed', 'paper', 'loss', 'layerwise', 'uniform'),
+  )
+  attention_smoothing: float = setting(
+    1.0,
+    'With --attention=smoothed, the distance at which a client counts half, over the '
+    'usual one, squared (lambda). The larger, the more alike clients are.',
+    above=0,
+    below=math.inf,
+  )
+  attention_distance: str = setting(
+    'by_work',
+    'With --attention=smoothed, how far away a client is: how far it went per example '
+    '(by_work), how far it went (from_server), or how far it is from the geometric median '
+    'of all (from_centre), for which clients answer more than once per round.',
+    choices=('by_work', 'from_server', 'from_centre'),
+  )
+  attention_temperature: float = setting(
+    1.0,
+    'With --attention=loss, the temperature of its softmax. The higher, the more alike '
+    'clients are.',
+    above=0,
+    below=math.inf,
   )
   attention_granularity: str | None = setting(
     None,
@@ -30,9 +53,10 @@ class FedAttSettings(
   )
   attention_step: str = setting(
     'relative',
-    'With --attention=exact or paper, the unit of --server_learning_rate: the gradient '
-    'itself (gradient), or the gradient over the sum of 2 / squared distance, so that a '
-    'step of 1 is a weighted mean of the updates (relative).',
+    'With --attention=exact, paper or loss, the unit of --server_learning_rate: the '
+    'gradient itself (gradient), or the gradient over the sum of 2 / squared distance '
+    '(loss: over 2), so that a step of 1 is a weighted mean of the updates, or with paper '
+    'their sum (relative).',
     choices=('relative', 'gradient'),
   )
   server_learning_rate: float = setting(
@@ -57,8 +81,8 @@ def build_fed_att(
 
   With v_k = w - w_k, d_k = |v_k|^2 and attention a = softmax(w . w_k / sqrt(n)) over the
   clients, the server steps along the gradient of sum_k (log a_k + log d_k), which weighs
-  near clients more; `--attention` offers the rule as printed, exactly, and layer by layer
-  (`aggregators.AttentiveFactory` has the formulas). Before they are sent, updates get the
+  near clients more; `--attention` offers this, the rule as printed, and others
+  (`aggregators.attention_rules` has the formulas). Before they are sent, updates get the
   noise of the mechanism.
 
   Args:
@@ -92,7 +116,12 @@ def build_fed_att(
   work = attentive_step.client_work(model, settings, mechanism)
   result_type = work.next.type_signature.result.result.member
   aggregator = attentive.AttentiveFactory(
-    settings.attention, settings.granularity, settings.attention_step
+    settings.attention,
+    settings.granularity,
+    settings.attention_step,
+    temperature=settings.attention_temperature,
+    smoothing=settings.attention_smoothing,
+    distance=settings.attention_distance,
   ).create(result_type.update, result_type.update_weight)
   return tff.learning.templates.compose_learning_process(
     initial_weights,
