@@ -27,6 +27,40 @@ def present(update: Any, weight: tf.Tensor) -> tf.Tensor:
   return tf.cast(sound & (weight > 0), tf.float32)
 
 
+class GeometricMedianFactory(tff.aggregators.WeightedAggregationFactory):
+  """The geometric median of updates, each with its weight, in place of their mean.
+
+  Reference: Pillutla et al., Robust Aggregation for Federated Learning (2022).
+  """
+
+  def __init__(self, iterations: int):
+    """Makes the factory; see `GeometricMedian`."""
+    self._iterations = iterations
+
+  def create(
+    self, value_type: tff.Type, weight_type: tff.Type
+  ) -> tff.templates.AggregationProcess:
+    """Builds the aggregation of updates of one type; see the base class."""
+    units = attention_sums.make_units(value_type, 'model')
+    median = GeometricMedian(value_type, units, self._iterations)
+
+    @tff.federated_computation
+    def initialize():
+      return tff.federated_value((), tff.SERVER)
+
+    @tff.federated_computation(
+      initialize.type_signature.result,
+      tff.FederatedType(value_type, tff.CLIENTS),
+      tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_round(state, values, weights):
+      return tff.templates.MeasuredProcessOutput(
+        state, median.find(values, weights), tff.federated_value((), tff.SERVER)
+      )
+
+    return tff.templates.AggregationProcess(initialize, next_round)
+
+
 class GeometricMedian:
   """Finds the geometric median of updates of one type; to be used in a federated computation."""
 
@@ -43,15 +77,15 @@ class GeometricMedian:
     weight_type = tff.TensorType(np.float32, [len(units)])
 
     @tff.tensorflow.computation(update_type, np.float32)
-    def of_mean(update, presence):
-      return _weighted(units, update, presence * tf.ones([len(units)]))
+    def of_mean(update, own_weight):
+      return _weighted(units, update, own_weight * tf.ones([len(units)]))
 
     @tff.tensorflow.computation(update_type, np.float32, update_type)
-    def of_median(update, presence, centre):
+    def of_median(update, own_weight, centre):
       away = tf.nest.map_structure(tf.subtract, update, centre)
       distance = tf.sqrt(units.squared_norms(away))
       least = _LEAST_SHARE * tf.sqrt(units.squared_norms(centre)) + _TINY
-      weight = presence * tf.math.reciprocal_no_nan(tf.maximum(distance, least))
+      weight = own_weight * tf.math.reciprocal_no_nan(tf.maximum(distance, least))
       return _weighted(units, update, weight)
 
     # Named as what it is made of, for whoever lists what clients send.
@@ -65,17 +99,17 @@ class GeometricMedian:
     self._of_mean, self._of_median, self._divide = of_mean, of_median, divide
     self._iterations = iterations
 
-  def find(self, updates: Any, presences: Any) -> Any:
+  def find(self, updates: Any, weights: Any) -> Any:
     """Returns the median, at the server.
 
     Args:
       updates: Those of the clients.
-      presences: 1 or 0, for each client; see `present`.
+      weights: How much each counts; those of 0 take no part.
     """
-    centre = self._mean(tff.federated_map(self._of_mean, (updates, presences)))
+    centre = self._mean(tff.federated_map(self._of_mean, (updates, weights)))
     for _ in range(self._iterations):
       at_clients = tff.federated_broadcast(centre)
-      parts = tff.federated_map(self._of_median, (updates, presences, at_clients))
+      parts = tff.federated_map(self._of_median, (updates, weights, at_clients))
       centre = self._mean(parts)
     return centre
 

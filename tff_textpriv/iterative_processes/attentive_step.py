@@ -4,6 +4,8 @@ Clients train, randomize the update on the device and add its products with the 
 model, which attention needs; the server steps along the aggregated gradient.
 """
 
+from typing import Any
+
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -57,37 +59,12 @@ def client_work(
   return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
 
 
-def finalizer(
-  optimizer: tff.learning.optimizers.Optimizer,
-  weights_type: tff.Type,
-  aggregate_type: tff.Type,
-) -> tff.learning.templates.FinalizerProcess:
-  """Makes the server step: an optimizer's, on the gradient with its theta term."""
-  step = tff.learning.templates.build_apply_optimizer_finalizer(optimizer, weights_type)
-  state_type = step.next.type_signature.parameter[0]
-
-  @tff.tensorflow.computation(weights_type, aggregate_type)
-  def whole_gradient(weights, aggregate):
-    shrinkage = tf.unstack(aggregate['shrinkage'])
-    return tuple(
-      gradient + factor * weight
-      for gradient, factor, weight in zip(
-        aggregate['gradient'], shrinkage, weights.trainable, strict=True
-      )
+def whole_gradient(weights: tff.learning.models.ModelWeights, aggregate: Any) -> Any:
+  """Returns the server's gradient: the aggregated one, with its theta term."""
+  shrinkage = tf.unstack(aggregate['shrinkage'])
+  return tuple(
+    gradient + factor * weight
+    for gradient, factor, weight in zip(
+      aggregate['gradient'], shrinkage, weights.trainable, strict=True
     )
-
-  @tff.federated_computation(
-    state_type,
-    tff.FederatedType(weights_type, tff.SERVER),
-    tff.FederatedType(aggregate_type, tff.SERVER),
-  )
-  def next_round(state, weights, aggregate):
-    gradient = tff.federated_map(whole_gradient, (weights, aggregate))
-    return step.next(state, weights, gradient)
-
-  return tff.learning.templates.FinalizerProcess(
-    step.initialize,
-    next_round,
-    get_hparams_fn=step.get_hparams,
-    set_hparams_fn=step.set_hparams,
   )

@@ -5,9 +5,9 @@ import math
 from typing import Self
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
-from tff_textpriv.privacy import central_settings, local_gaussian
+from tff_textpriv.privacy import central_settings, local_gaussian, smoothed_sums
 from tff_textpriv.privacy.mechanism import Mechanism
-from tff_textpriv.settings import setting
+from tff_textpriv.settings import SettingsError, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +85,13 @@ def build_fed_att(
   (`aggregators.attention_rules` has the formulas). Before they are sent, updates get the
   noise of the mechanism.
 
+  With `--attention=smoothed --mechanism=central` clients add no noise; the server adds it
+  to the two sums of which that rule is the quotient (`smoothed_mean`).
+
   Args:
     model: What is trained; carries the initial weights.
     settings: Both optimizers, the rule, its granularity and its step.
-    mechanism: The noise that clients add to their updates.
+    mechanism: The noise that clients add to their updates, or that of the server.
 
   Returns:
     A learning process. Clients read `batches` and a `seed`, int64 [2].
@@ -107,10 +110,18 @@ def build_fed_att(
   from tff_textpriv.aggregators import attentive
   from tff_textpriv.iterative_processes import (
     attentive_step,
+    averaging,
     optimizers,
     seeded_client_work,
+    server_step,
+    smoothed_mean,
   )
 
+  if not mechanism.randomizes_on_device:
+    _check_bounded(settings)
+    # All alike, two sums are one: what is audited.
+    alike = settings.attention == 'uniform'
+    return (averaging if alike else smoothed_mean).build(model, settings, mechanism)
   initial_weights = seeded_client_work.initial_weights(model)
   weights_type = initial_weights.type_signature.result
   work = attentive_step.client_work(model, settings, mechanism)
@@ -128,13 +139,38 @@ def build_fed_att(
     tff.learning.templates.build_broadcast_process(weights_type),
     work,
     aggregator,
-    attentive_step.finalizer(
+    server_step.finalizer(
       optimizers.server_optimizer(settings),
       weights_type,
       aggregator.next.type_signature.result.result.member,
+      attentive_step.whole_gradient,
     ),
   )
 
+
+def _check_bounded(settings: FedAttSettings) -> None:
+  """Refuses rules of which a user can move the result by any amount."""
+  if settings.attention not in ('smoothed', 'uniform'):
+    raise SettingsError(
+      'attention',
+      settings.attention,
+      f'{_UNBOUNDED}; --mechanism=central goes with --attention=smoothed',
+    )
+  for name in ('attention_granularity', 'attention_smoothing', 'attention_distance'):
+    value = getattr(settings, name)
+    if value not in (None, FedAttSettings.__dataclass_fields__[name].default):
+      raise SettingsError(
+        name,
+        value,
+        'under --mechanism=central the clip norm says at which distance from the server a '
+        'whole model counts half; leave the flag out',
+      )
+
+
+_UNBOUNDED = (
+  'attention lets one user change the weights of all others, so that the clipped sum’s '
+  'bounded sensitivity, on which central differential privacy rests, is lost'
+)
 
 ALGORITHM = algorithm.Algorithm(
   'fed_att',
@@ -142,12 +178,11 @@ ALGORITHM = algorithm.Algorithm(
   FedAttSettings,
   build_fed_att,
   privacy=local_gaussian.LocalGaussianSettings,
+  mechanisms={'central': smoothed_sums.SmoothedSumsSettings},
   refuses={
     central_settings.CentralPrivacySettings: (
-      'attention lets one user change the weights of all others, so that the clipped '
-      'sum’s bounded sensitivity, on which central differential privacy rests, is '
-      'lost; use --clip_norm and --noise_magnitude, the noise of which users add '
-      'themselves'
+      f'{_UNBOUNDED}; use --clip_norm and --noise_magnitude, the noise of which users add '
+      'themselves, or --attention=smoothed with --mechanism=central, whose sums are bounded'
     )
   },
 )
