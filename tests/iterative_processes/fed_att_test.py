@@ -261,7 +261,7 @@ def test_under_central_privacy_smoothed_is_a_quotient_of_two_sums(tff_runtime):
   updates = before - _client_models(batches)
   # lambda = 2 C^2.
   weights = 0.08 / (0.08 + np.sum(updates**2, axis=1))
-  assert weights.max() > 1.5 * weights.min()
+  assert weights.max() > 1.1 * weights.min()
   np.testing.assert_allclose(
     before - after, weights @ updates / weights.sum(), rtol=1e-4, atol=1e-6
   )

@@ -28,5 +28,5 @@ def test_no_update_makes_a_message_longer_than_the_clip_norm(length):
 def test_weights_are_a_half_at_twice_the_clip_norms_square():
   update = np.array([np.sqrt(2) * _CLIP], np.float32)
   message = smoothed_mean.message([update], _CLIP)
-  assert message['weight'][0] == pytest.approx(_CLIP / 2)
+  assert float(message['weight'][0]) == pytest.approx(_CLIP / 2)
   np.testing.assert_allclose(message['update'][0], update / 2)
