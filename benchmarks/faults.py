@@ -283,7 +283,8 @@ def _draw(
 _GROUPS = [flags.Group('Faults', FaultsSettings)]
 
 
-def _command(argv: Sequence[str]) -> int:
+def command(argv: Sequence[str]) -> int:
+  """Runs the benchmark with the arguments of its command line."""
   own, passed_on = shared_flags.split(argv, FaultsSettings)
   settings = flags.make(FaultsSettings, flags.parse(own, _GROUPS))
   groups = command_flags.groups(base.find(settings.task))
@@ -300,4 +301,4 @@ def _help() -> str:
 
 
 if __name__ == '__main__':
-  flags.exit_with_sentences(lambda: _command(sys.argv[1:]), _help)
+  flags.exit_with_sentences(lambda: command(sys.argv[1:]), _help)
