@@ -24,6 +24,8 @@ _ONE = np.array(1.0, np.float32)
 # The class that a backdoor opens to.
 _TARGET = 1
 _DATA = ('adaptation', 'batches')
+# Whose examples tell whether a backdoor opens.
+_MEASURED_USERS = 50
 
 Batches = list[tuple[Any, np.ndarray]]
 
@@ -139,9 +141,9 @@ class FaultyRun:
   """Trains as a run would, with some of its users faulty.
 
   Attributes:
-    backdoor: The share of honest clients' examples of other classes that the trained model
-      puts into the target's class when they have the trigger; `None` before training, and
-      for what is no classifier of ids.
+    backdoor: The share of users' examples of other classes that the trained model puts
+      into the target's class when they have the trigger; `None` before training, and for
+      what is no classifier of ids.
   """
 
   def __init__(self, fault: Fault, share: float, seed: int):
@@ -183,8 +185,8 @@ class FaultyRun:
     outcome = program_lib.train(
       dataclasses.replace(program, client_data=client_data), *run
     )
-    users = [user for user in program.sampler.client_ids if not self.is_faulty(user)]
-    read = program.client_data(users[:50], outcome.rounds_done)
+    users = program.sampler.client_ids[:_MEASURED_USERS]
+    read = program.client_data(users, outcome.rounds_done)
     place = names.index(contract.BATCHES)
     batches = [each if len(names) == 1 else each[place] for each in read]
     self.backdoor = self._opened(outcome.weights, sum(batches, []))
