@@ -220,7 +220,8 @@ def train(
         if _is_due(round_number, program.rounds_per_checkpoint, program.total_rounds):
           _save(program, kept, round_number, state, ledger, search)
     _save(program, kept, round_number, state, ledger, search)
-    weights = [] if stop.is_urgent else _weights(program, state, runtime)
+    was_cut_short = ended == 'interrupted' and stop.is_urgent
+    weights = [] if was_cut_short else _weights(program, state, runtime)
     return Outcome(
       weights,
       state,
