@@ -508,6 +508,7 @@ def test_three_deaths_in_a_row_end_the_run_with_everything_saved(
 
     def client_data(users, round_number):
       if round_number == fatal:
+        time.sleep(0.5)  # The round before is to have begun.
         killing.kill(**{method: 1000})
       return _client_data(users, round_number)
 
