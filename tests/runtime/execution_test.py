@@ -1,5 +1,6 @@
 """Tests of executing TFF computations on one, several and other machines' workers."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ import small_models
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.runtime import client_slices, connection, spread
+from tff_textpriv.runtime import client_slices, connection, part_sums, spread
 from tff_textpriv.runtime.execution import execution
 from tff_textpriv.runtime.worker_process import WorkerDiedError
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
@@ -193,6 +194,26 @@ def test_every_client_counts_once_wherever_it_stands_in_the_arguments(
     for values in ([1, 2, 3, 4, 5], [4, 5], [6], []):
       assert _total(values) == sum(values)
       assert _total_and_factor(values, 7) == (sum(values), 7)
+
+
+def test_a_worker_that_is_faster_gets_more_clients_and_the_sum_is_of_all(
+  tmp_path, monkeypatch
+):
+  sizes = []
+  partial_sums = part_sums.Worker.partial_sums
+
+  async def noted(worker, comp, arg, parts):
+    sizes.append(sum(part.stop - part.start for part in parts))
+    await asyncio.sleep(0.4 * (len(sizes) % 2))  # The first one takes longer.
+    return await partial_sums(worker, comp, arg, parts)
+
+  monkeypatch.setattr(part_sums.Worker, 'partial_sums', noted)
+  with execution(2, balance_workers=True, log_dir=tmp_path):
+    for _ in range(6):
+      assert _total(list(range(20))) == 190
+  assert sizes[:2] == [10, 10]
+  assert sum(sizes[-2:]) == 20 and min(sizes) >= 1
+  assert sizes[-2] < sizes[-1]
 
 
 def test_workers_work_at_the_same_time(tmp_path):

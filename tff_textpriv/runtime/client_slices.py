@@ -33,6 +33,32 @@ def in_runs(parts: Sequence[slice], num_runs: int) -> list[list[slice]]:
   return [list(parts[run]) for run in _even(len(parts), num_runs)]
 
 
+def by_weight(num_clients: int, weights: Sequence[int]) -> list[slice]:
+  """Cuts a cohort into a part for each weight, as large as it says.
+
+  None is empty, as long as there are as many clients as parts.
+
+  Args:
+    num_clients: The clients; at least as many as there are weights.
+    weights: Positive numbers.
+  """
+  left = num_clients - len(weights)
+  ends = [
+    index + left * total // sum(weights)
+    for index, total in enumerate(itertools.accumulate(weights), start=1)
+  ]
+  return [slice(*both) for both in itertools.pairwise([0, *ends])]
+
+
+def cut_up(part: slice, most: int) -> list[slice]:
+  """Cuts a part into parts of at most so many clients, which differ by one at most."""
+  size = part.stop - part.start
+  return [
+    slice(part.start + each.start, part.start + each.stop)
+    for each in _even(size, -(-size // most))
+  ]
+
+
 def is_per_client(type_spec: tff.Type) -> bool:
   """Tells whether values of a type are lists with an element for each client."""
   return (

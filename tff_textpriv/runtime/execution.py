@@ -139,6 +139,7 @@ def execution(
   insecure_workers: bool = False,
   worker_patience: float = PATIENCE_SECONDS,
   min_workers: int = 1,
+  balance_workers: bool = False,
   connect_seconds: float = CONNECT_SECONDS,
 ) -> Iterator[Runtime]:
   """Lets TFF computations of this thread run on workers, which it owns.
@@ -161,6 +162,7 @@ def execution(
     insecure_workers: Whether they are to be used without one.
     worker_patience: The seconds that one of them may be away before it is left out.
     min_workers: How many of them there must be to go on.
+    balance_workers: Whether faster ones get more clients.
     connect_seconds: How long to wait for them at the start.
 
   Yields:
@@ -211,6 +213,7 @@ def execution(
     context = spread.SpreadContext(
       [worker.connection for worker in started],
       None if home is None else home.connection,
+      balance=balance_workers,
     )
     stack.enter_context(tff.framework.get_context_stack().install(context))
     yield Runtime(

@@ -18,6 +18,7 @@ Importing this module imports TFF.
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from tensorflow_federated.python.core.impl.execution_contexts import compiler_pi
 from tensorflow_federated.python.core.impl.executors import cardinalities_utils
 from tensorflow_federated.python.core.impl.types import type_analysis, type_conversions
 
-from tff_textpriv.runtime import client_slices, connection, part_sums
+from tff_textpriv.runtime import client_slices, connection, part_sums, speeds
 
 # What a worker may keep of its clients at a time, and how many times the model that is for
 # each of them: itself, the update, and the same after clipping and after weighting.
@@ -50,6 +51,8 @@ class SpreadContext(tff.framework.SyncContext):
     self,
     connections: Sequence[connection.Connection],
     home: connection.Connection | None = None,
+    *,
+    balance: bool = False,
   ):
     """Makes the context of some workers; uses all of them.
 
@@ -58,7 +61,10 @@ class SpreadContext(tff.framework.SyncContext):
       home: That of a worker which is nearer than these and trains nobody: what several
         of them have summed up is merged there, and the round finished. By default the
         first of those in use.
+      balance: Whether faster workers get more clients. Then results differ, in their
+        last digits, from run to run.
     """
+    self._speeds = speeds.Speeds() if balance else None
     native = compiler_pipeline.CompilerPipeline(
       compiler.desugar_and_transform_to_native
     )
@@ -79,16 +85,26 @@ class SpreadContext(tff.framework.SyncContext):
       arg, comp.type_signature.parameter
     ).get(tff.CLIENTS, 0)
     most = _clients_in_memory(comp.type_signature.parameter)
+    if not num_clients:
+      run = self._finisher.invoke(comp, arg)
+    elif num_clients == 1 or num_clients <= most and len(self._workers) == 1:
+      run = self._workers[0].invoke(comp, arg)
+    else:
+      run = self._spread(self._compile(comp), arg, self._shares(num_clients, most))
+    return self._runner.run_coro_and_return_result(run)
+
+  def _shares(self, num_clients: int, most: int) -> list[list[slice]]:
+    """Returns the parts of a cohort for each worker, of at most so many clients each."""
+    if self._speeds is not None and num_clients >= len(self._workers):
+      weights = self._speeds.weights(self._workers)
+      return [
+        client_slices.cut_up(share, most)
+        for share in client_slices.by_weight(num_clients, weights)
+      ]
     parts = client_slices.slices(
       num_clients, max(len(self._workers), math.ceil(num_clients / most))
     )
-    if not num_clients:
-      run = self._finisher.invoke(comp, arg)
-    elif len(parts) == 1:
-      run = self._workers[0].invoke(comp, arg)
-    else:
-      run = self._spread(self._compile(comp), arg, parts)
-    return self._runner.run_coro_and_return_result(run)
+    return client_slices.in_runs(parts, len(self._workers))
 
   def _compile(self, comp: tff.Computation) -> part_sums.InParts:
     try:
@@ -100,14 +116,13 @@ class SpreadContext(tff.framework.SyncContext):
       ) from error
 
   async def _spread(
-    self, comp: part_sums.InParts, arg: Any, slices: Sequence[slice]
+    self, comp: part_sums.InParts, arg: Any, by_worker: Sequence[Sequence[slice]]
   ) -> Any:
     form = comp.form
     arg_type = form.up_to_merge.type_signature.parameter
     result_type = form.after_merge.type_signature.result
-    by_worker = client_slices.in_runs(slices, len(self._workers))
     sums = await _all(
-      worker.partial_sums(comp, arg, mine)
+      self._timed(worker, comp, arg, mine)
       for worker, mine in zip(self._workers, by_worker, strict=True)
     )
     merged, *others = [partial for of_worker in sums for partial in of_worker]
@@ -136,6 +151,21 @@ class SpreadContext(tff.framework.SyncContext):
       ),
       result_type,
     )
+
+  async def _timed(
+    self,
+    worker: part_sums.Worker,
+    comp: part_sums.InParts,
+    arg: Any,
+    parts: Sequence[slice],
+  ) -> list[Any]:
+    """Aggregates a worker's parts, and takes note of its speed."""
+    started = time.monotonic()
+    sums = await worker.partial_sums(comp, arg, parts)
+    if self._speeds is not None:
+      clients = sum(part.stop - part.start for part in parts)
+      self._speeds.note(worker, clients, time.monotonic() - started)
+    return sums
 
 
 def type_bytes(type_spec: tff.Type | None) -> int:

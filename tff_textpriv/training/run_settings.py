@@ -97,6 +97,11 @@ class MachineSettings(settings_lib.Settings):
   min_workers: int = setting(
     1, 'How many of --workers there must be; with fewer the run ends.', low=1
   )
+  balance_workers: bool = setting(
+    False,
+    'Give faster workers more clients, by their measured speed; results then differ in '
+    'their last digits from run to run.',
+  )
   max_concurrent_clients: int = setting(
     0,
     'Clients that a worker trains at the same time, which bounds its memory; 0 for as '

@@ -73,6 +73,7 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
         insecure_workers=chosen.machine.insecure_workers,
         worker_patience=chosen.machine.worker_patience,
         min_workers=chosen.machine.min_workers,
+        balance_workers=chosen.machine.balance_workers,
       ) as runtime:
         end = _train_phases(
           running, chosen, all_phases, folder, runtime, train or program.train, devices
@@ -206,8 +207,8 @@ def _check_reach(
     raise settings.SettingsError(
       'workers',
       missing,
-      f'--algo={chosen.algorithm.name} keeps what stays on devices in files, and no'
-      f' {bench.devices.folder} of ours is there; use workers here (--num_workers), or'
+      f'--algo={chosen.algorithm.name} keeps what stays on devices in files, and these'
+      f' hosts do not have ours of {bench.devices.folder}; use workers here, or'
       ' --device_store=disk with a --root_output_dir that all hosts have by that path',
     )
 
