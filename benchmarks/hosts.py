@@ -1,9 +1,9 @@
 """Rounds on two other hosts, which are networks of this machine, over slow cables.
 
-  python -m benchmarks.hosts [RATE [DELAY_SECONDS LOSS]]
+  python -m benchmarks.hosts [RATE [DELAY_SECONDS LOSS [insecure]]]
 
-RATE is what a host sends at most, such as 10mbit; `full` for all there is. Needs root
-and iproute2. Prints seconds per round, and what the run itself has sent and received.
+RATE is what a host sends at most, such as 10mbit; `full` for all there is. With
+`insecure` nothing is encrypted. Needs root and iproute2. Prints seconds per round, and what the run itself has sent and received.
 """
 
 import contextlib
@@ -17,11 +17,13 @@ from benchmarks import networks
 from tff_textpriv.runtime import certificates
 
 _SIZES = (1000, 64, 128, 1)
-_CLIENTS, _SENTENCES, _ROUNDS = 16, 16, 5
+_CLIENTS, _SENTENCES, _ROUNDS = 16, 16, 20
 _PORT = 10000
 
 
-def main(rate: str = 'full', delay: str = '0', loss: str = '0') -> None:
+def main(
+  rate: str = 'full', delay: str = '0', loss: str = '0', keys: str = 'secure'
+) -> None:
   """Starts hosts, and the rounds on the first one."""
   with (
     tempfile.TemporaryDirectory() as folder,
@@ -29,6 +31,7 @@ def main(rate: str = 'full', delay: str = '0', loss: str = '0') -> None:
     contextlib.ExitStack() as stack,
   ):
     run_file, worker_file = certificates.make(pathlib.Path(folder, 'keys'), days=1)
+    is_secure = keys != 'insecure'
     if float(delay) or float(loss):
       networks.far_apart(hosts, float(delay), float(loss))
     if rate != 'full':
@@ -43,7 +46,7 @@ def main(rate: str = 'full', delay: str = '0', loss: str = '0') -> None:
           *host.prefix,
           *command,
           f'--port={_PORT}',
-          f'--key_file={worker_file}',
+          f'--key_file={worker_file}' if is_secure else '--insecure',
           log_file,
         ],
         stdout=subprocess.PIPE,
@@ -58,7 +61,7 @@ def main(rate: str = 'full', delay: str = '0', loss: str = '0') -> None:
       'benchmarks.hosts',
       'rounds',
       addresses,
-      str(run_file),
+      str(run_file) if is_secure else '',
     ]
     subprocess.run([*home.prefix, *inside], check=True)
 
@@ -72,7 +75,8 @@ def rounds(addresses: str, key_file: str) -> None:
     tempfile.TemporaryDirectory() as folder,
     execution.execution(
       workers=addresses.split(','),
-      workers_key=key_file,
+      workers_key=key_file or None,
+      insecure_workers=not key_file,
       log_dir=pathlib.Path(folder),
       connect_seconds=60,
     ),

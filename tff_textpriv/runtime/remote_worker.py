@@ -125,7 +125,8 @@ class RemoteWorker:
             self._check(stub, own)
         except (grpc.RpcError, ValueError, ConnectionError) as error:
           self._lose(f'{self.address}: {reason(error)}')
-      self._begin_session()
+      if not self._closed.is_set():
+        self._begin_session()
 
   def _check(self, stub: connection.Stub, own: object) -> None:
     """Asks for a sign of life; an error if there is none."""
@@ -185,7 +186,9 @@ def reason(error: Exception) -> str:
     return str(error)
   if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
     return 'no answer'
-  details = re.sub(r'^.*last error: \w+: ', '', error.details() or error.code().name)
+  details = re.sub(
+    r'^.*last error: \w+: (ipv[46]:\S+: )?', '', error.details() or error.code().name
+  )
   if error.code() is grpc.StatusCode.UNIMPLEMENTED:
     return f'not a TFF worker ({details})'
   for sign, meaning in _MEANINGS.items():
