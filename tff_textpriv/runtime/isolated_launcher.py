@@ -1,11 +1,12 @@
 """Becomes a program that has a network of its own, with one way in; run as a script.
 
-  python -I -S isolated_launcher.py SOCKET PORT PROGRAM [ARGUMENT...]
+  python -I -S isolated_launcher.py WAY SOCKET PORT PROGRAM [ARGUMENT...]
 
 TFF's worker listens on all network interfaces and asks nobody for a password. Here it
 gets a network namespace of its own, whose one interface is a loopback that nobody else
 has. Unix sockets cross namespaces, so a small process beside it takes connections from
-one, the open file SOCKET, and passes their bytes to PORT. It begins to listen when the
+one, the open file SOCKET, and, as WAY says, passes their bytes to PORT, or answers with
+connections to PORT, which are good outside, too. It begins to listen when the
 program does, and the kernel kills it when the program ends.
 
 The program takes the launcher's place, with its process id, parent and death signal.
@@ -27,10 +28,13 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 REFUSED = 3
+# The two ways.
+PASS_ON = 'pass-on'
+HAND_OUT = 'hand-out'
 
 # Constants of Linux that Python 3.11 has no names for.
 _CLONE_NEWUSER = 0x10000000
@@ -67,14 +71,14 @@ def main(arguments: Sequence[str]) -> None:
     sys.exit(REFUSED)
   if not arguments:
     return
-  descriptor, port, *program = arguments
+  way, descriptor, port, *program = arguments
   server = socket.socket(fileno=int(descriptor))
   server.set_inheritable(False)  # The program does not get it.
   program_pid = os.getpid()
   if os.fork():
     os.execv(program[0], program)
   _end_with(program_pid)
-  serve(server, int(port))
+  serve(server, int(port), {PASS_ON: pass_on, HAND_OUT: hand_out}[way])
 
 
 def isolate() -> None:
@@ -93,30 +97,44 @@ def isolate() -> None:
     fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack('16sh22x', b'lo', _IFF_UP))
 
 
-def serve(server: socket.socket, port: int) -> NoReturn:
-  """Passes what comes through a Unix socket on to a port, once something listens.
+def serve(
+  server: socket.socket,
+  port: int,
+  connect: Callable[[socket.socket, socket.socket], None],
+) -> NoReturn:
+  """Connects who comes through a Unix socket to a port, once something listens.
 
   Args:
     server: A bound socket that does not listen yet.
     port: The port on the loopback.
+    connect: What to do with a client and its connection to the port.
   """
   while not _listens(port):
     time.sleep(_POLL_SECONDS)
   server.listen()
   while True:
     client, _ = server.accept()
-    threading.Thread(target=_connect, args=(client, port), daemon=True).start()
+    threading.Thread(target=_connect, args=(client, port, connect), daemon=True).start()
 
 
-def _connect(client: socket.socket, port: int) -> None:
-  """Joins a connection to one of its own, until either ends."""
+def _connect(
+  client: socket.socket,
+  port: int,
+  connect: Callable[[socket.socket, socket.socket], None],
+) -> None:
+  """Gives a client a connection to the port."""
   with client, socket.socket() as program:
     program.connect((_LOOPBACK, port))
     program.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    join(client, program)
+    connect(client, program)
 
 
-def join(one: Connection, other: Connection) -> None:
+def hand_out(client: socket.socket, program: socket.socket) -> None:
+  """Gives a connection away as it is."""
+  socket.send_fds(client, [HAND_OUT.encode()], [program.fileno()])
+
+
+def pass_on(one: Connection, other: Connection) -> None:
   """Passes bytes between two connections, both ways, until either ends."""
   answers = threading.Thread(target=_forward, args=(other, one), daemon=True)
   answers.start()

@@ -32,7 +32,7 @@ class _Session:
   """A worker for one session of a run, and the run's connections to it."""
 
   def __init__(self, log_file: pathlib.Path, limits: Limits):
-    self._door = doors.PrivateSocket()
+    self._door = doors.HandedSocket()
     self._worker = WorkerProcess(log_file, self._door, limits)
     self.connections: set[TlsConnection] = set()
 
@@ -112,7 +112,7 @@ class WorkerHost:
       connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
       try:
         with self._enter(key, tls, host) as worker:
-          isolated_launcher.join(tls, worker)
+          isolated_launcher.pass_on(tls, worker)
       except (WorkerDiedError, OSError, ValueError) as error:
         _LOGGER.error('no worker for %s: %s', host, error)
       finally:
