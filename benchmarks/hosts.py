@@ -1,9 +1,10 @@
 """Rounds on two other hosts, which are networks of this machine, over slow cables.
 
-  python -m benchmarks.hosts [RATE [DELAY_SECONDS LOSS [insecure]]]
+  python -m benchmarks.hosts [RATE [DELAY_SECONDS LOSS [KEYS [CLIENTS]]]]
 
-RATE is what a host sends at most, such as 10mbit; `full` for all there is. With
-`insecure` nothing is encrypted. Needs root and iproute2. Prints seconds per round, and what the run itself has sent and received.
+RATE is what a host sends at most, such as 10mbit; `full` for all there is. KEYS is
+`insecure` to encrypt nothing. Needs root and iproute2. Prints seconds per round, and
+what the run itself has sent and received.
 """
 
 import contextlib
@@ -17,12 +18,16 @@ from benchmarks import networks
 from tff_textpriv.runtime import certificates
 
 _SIZES = (1000, 64, 128, 1)
-_CLIENTS, _SENTENCES, _ROUNDS = 16, 16, 20
+_SENTENCES, _ROUNDS = 16, 20
 _PORT = 10000
 
 
 def main(
-  rate: str = 'full', delay: str = '0', loss: str = '0', keys: str = 'secure'
+  rate: str = 'full',
+  delay: str = '0',
+  loss: str = '0',
+  keys: str = 'secure',
+  clients: str = '16',
 ) -> None:
   """Starts hosts, and the rounds on the first one."""
   with (
@@ -62,11 +67,12 @@ def main(
       'rounds',
       addresses,
       str(run_file) if is_secure else '',
+      clients,
     ]
     subprocess.run([*home.prefix, *inside], check=True)
 
 
-def rounds(addresses: str, key_file: str) -> None:
+def rounds(addresses: str, key_file: str, clients: str) -> None:
   """Trains on two hosts; runs on the first one."""
   from benchmarks import scale_rounds
   from tff_textpriv.runtime import execution
@@ -81,7 +87,7 @@ def rounds(addresses: str, key_file: str) -> None:
       connect_seconds=60,
     ),
   ):
-    training = scale_rounds.synthetic('hosts', _SIZES, _CLIENTS, _SENTENCES)
+    training = scale_rounds.synthetic('hosts', _SIZES, int(clients), _SENTENCES)
     cohort = training.make_cohort(1)
     training.train(cohort)  # Which sends the computations.
     sent, received, started = *_traffic(), time.monotonic()
