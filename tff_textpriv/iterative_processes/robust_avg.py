@@ -33,7 +33,6 @@ class RobustAvgSettings(common_settings.FullStepSettings, fed_avg.FedAvgSettings
     'others (krum), or the mean of those that do (multi_krum). The last three need every '
     'client’s update by itself, and are for small cohorts.',
     choices=RULES,
-    key='what takes the place of the mean',
   )
   norm_bound: float = setting(
     1.0,
@@ -123,4 +122,5 @@ ALGORITHM = algorithm.Algorithm(
   'federated averaging that bears faulty clients',
   RobustAvgSettings,
   build_robust_avg,
+  averages_its_way=True,
 )
