@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -463,6 +464,23 @@ def _load_keras_model(folder: pathlib.Path) -> None:
   runs.read(str(folder)).keras_model([np.zeros((1, 3), np.float32)])
 
 
+@functools.cache
+def _key_file() -> Mapping[str, Content]:
+  from tff_textpriv.runtime import certificates
+
+  with tempfile.TemporaryDirectory() as folder:
+    _, worker_file = certificates.make(pathlib.Path(folder, 'keys'), days=1)
+    return {'worker.pem': worker_file.read_bytes()}
+
+
+def _read_key_file(folder: pathlib.Path) -> Any:
+  from tff_textpriv.runtime import tls_connection
+
+  file = folder / 'worker.pem'
+  file.chmod(0o600)
+  return tls_connection.server_context(file)
+
+
 def _flag_file(folder: pathlib.Path) -> None:
   from tff_textpriv.tasks import base, ptb
 
@@ -764,5 +782,6 @@ READERS = (
     share=0.5,
     is_slow=True,
   ),
+  Reader('key file', _key_file, _read_key_file),
   Reader('encoded cache', _cached, lambda folder: _encoded(folder / 'encoded.sqlite')),
 )

@@ -11,7 +11,7 @@ import pathlib
 import stat
 from typing import NamedTuple
 
-from cryptography import x509
+from cryptography import exceptions, x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -128,10 +128,18 @@ def read(file: pathlib.Path) -> Keys:
     key, begin, rest = own.partition(b'-----BEGIN CERTIFICATE-----')
     certificate = begin + rest + _END_OF_CERTIFICATE
     parsed = x509.load_pem_x509_certificate(certificate)
-    serialization.load_pem_private_key(key, password=None)
+    private = serialization.load_pem_private_key(key, password=None)
+    belong_together = private.public_key() == parsed.public_key()
     authority += _END_OF_CERTIFICATE
     x509.load_pem_x509_certificate(authority)
-  except (ValueError, TypeError):
+    if nothing or not belong_together:
+      raise ValueError()
+  except (
+    ValueError,
+    TypeError,
+    exceptions.UnsupportedAlgorithm,
+    x509.InvalidVersion,
+  ):
     # Without its cause, which may quote a part of the key.
     raise KeyFileError(
       f'{file} is no key file of `python -m tff_textpriv.tools.certificates`'

@@ -25,13 +25,20 @@ def server_context(key_file: pathlib.Path) -> ssl.SSLContext:
 
   Args:
     key_file: The host's key file.
+
+  Raises:
+    KeyFileError: If it cannot be used.
   """
   keys = certificates.read(key_file)
   context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
   context.minimum_version = ssl.TLSVersion.TLSv1_3
   context.verify_mode = ssl.CERT_REQUIRED
-  context.load_cert_chain(key_file)
-  context.load_verify_locations(cadata=keys.authority.decode())
+  try:
+    context.load_cert_chain(key_file)
+    context.load_verify_locations(cadata=keys.authority.decode())
+  except (ssl.SSLError, UnicodeDecodeError):
+    # Without its cause, which may quote a part of the key.
+    raise certificates.KeyFileError(f'{key_file} has damaged certificates') from None
   context.set_alpn_protocols([_PROTOCOL])
   context.sslobject_class = _Named
   context.sni_callback = _remember
