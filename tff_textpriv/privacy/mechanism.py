@@ -186,7 +186,22 @@ class Mechanism:
   @property
   def advice_on_noise(self) -> str:
     """Says what to do about a model that has learnt nothing."""
-    return 'try smaller learning rates'
+    return 'train for more rounds, or try other learning rates'
+
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """Returns how large the noise on the mean of a round is beside an update.
+
+    That is its L2 norm, over the largest that an update can have. Of noise that hangs
+    together over rounds it is that of independent noise.
+
+    Args:
+      num_coordinates: The size of an update.
+
+    Returns:
+      Their ratio; `None` if there is no noise, or nobody knows.
+    """
+    del num_coordinates
+    return None
 
   def headline(self, epsilon: str) -> str:
     """Says what a user is promised; only asked where something is."""

@@ -182,6 +182,11 @@ class RandomizedBits(local_mechanism.PureReports):
     """The standard deviation of one report's estimate of a zero, over the range q."""
     return self.sign_value * math.sqrt(self.reported_share) / self.bound
 
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """See the base class: an update at the end of its range has norm q sqrt(d)."""
+    del num_coordinates  # Noise and update grow alike with it.
+    return self.noise / math.sqrt(self.crowd.cohort)
+
   @property
   def cost(self) -> Bits:
     """What one round costs a user who takes part."""

@@ -119,7 +119,7 @@ def make_experiment(
     privacy = dataclasses.replace(privacy, **dict.fromkeys(sizes))
   if own.aggregator is not None:
     privacy = own_mechanism.OwnAggregatorSettings(own.aggregator)
-  return experiment_lib.Experiment(
+  chosen = experiment_lib.Experiment(
     task,
     algorithm,
     flags.make(task.settings, {**task.defaults(algorithm), **given}),
@@ -137,6 +137,7 @@ def make_experiment(
     flags.make(run_settings.MachineSettings, given),
     own,
   )
+  return task.fit(chosen, given.keys())
 
 
 def _check_own(

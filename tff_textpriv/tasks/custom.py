@@ -5,7 +5,7 @@ python -m tff_textpriv.tasks.custom --data=posts.csv --user_column=author \
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import (
@@ -19,7 +19,7 @@ from tff_textpriv.datasets import (
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.models import sequence_presets
 from tff_textpriv.settings import setting
-from tff_textpriv.tasks import base, language_data
+from tff_textpriv.tasks import base, language_data, own_defaults
 from tff_textpriv.training import (
   classification_settings,
   experiment,
@@ -227,6 +227,18 @@ def _say_what_is_there(
   print('\n'.join(lines))
 
 
+def _fit(
+  chosen: experiment.Experiment, given: Collection[str]
+) -> experiment.Experiment:
+  """Puts values that go with the number of users in the place of defaults."""
+  task = chosen.task_settings
+  if task.data in ('embedded', 'download') or not chosen.privacy_settings.claims:
+    return chosen
+  check(task)
+  _, data = _open(task, chosen.run.seed)
+  return own_defaults.fitted(chosen, given, len(data.train.client_ids))
+
+
 def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:
   """Chooses a model with an embedding where the algorithm leaves it on the device."""
   return {} if algorithm.has_whole_model else {'model': 'bilstm_tiny'}
@@ -243,6 +255,7 @@ TASK = experiment.Task(
   load=load_text,
   check=check,
   accounts_own_users=True,
+  fit=_fit,
   variants={
     'label_column': experiment.Task(
       name='custom',
@@ -252,6 +265,7 @@ TASK = experiment.Task(
       load=load_labelled,
       check=check,
       accounts_own_users=True,
+      fit=_fit,
       run_settings=OwnLabelsRunSettings,
       run_name='custom_labels',
       defaults=_defaults,

@@ -247,8 +247,6 @@ class LanguageModeling(course.Course):
       lines[0] += (
         f' (model of round {end.outcome.selected_round}, the best on validation users)'
       )
-    if metrics.get('token_perplexity', 0) > _bench(end.bench).tokenizer.size:
-      lines.append(f'note: {_WORSE_THAN_GUESSING}{end.mechanism.advice_on_noise}')
     return more, '\n'.join(lines)
 
 
@@ -257,9 +255,6 @@ _TESTED = {
   'received_local_': 'users’ own models, as received, on their own posts',
   'local_': 'users’ own models, trained once more, on their own posts',
 }
-_WORSE_THAN_GUESSING = (
-  'the model is worse than one that finds all tokens equally likely; '
-)
 
 
 def _bench(bench: workbench.Workbench) -> language_workbench.LanguageWorkbench:

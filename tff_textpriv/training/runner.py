@@ -57,7 +57,11 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if chosen.privacy_settings.noise_source == 'system':
       secret.keep(chosen.stream, folder.path)
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
-    for line in [*running.describe(all_phases), *_seed_notes(chosen)]:
+    for line in [
+      *running.describe(all_phases),
+      *reporting.fitted_notes(chosen, len(running.users)),
+      *_seed_notes(chosen),
+    ]:
       print(f'  {line}')
     # What devices keep is a part of the test: they are closed after it.
     with contextlib.ExitStack() as devices:
@@ -148,6 +152,10 @@ def _train_phase(
     mechanism, phase.leg.users, chosen.task_settings.user_note
   ):
     print(f'  {line}')
+  for line in reporting.outlook_notes(
+    mechanism, chosen.privacy_settings, phase.deployment(chosen, bench.num_parameters)
+  ):
+    print(f'  {line}')
   process = chosen.algorithm.build(
     bench.functional, chosen.algorithm_settings, mechanism
   )
@@ -193,10 +201,11 @@ def _finish(
 ) -> None:
   """Tests; writes results, model and card; prints them."""
   outcome = end.outcome
-  metrics = end.bench.test(outcome.selected_weights, outcome.rounds_done)
+  figures = end.bench.test(outcome.selected_weights, outcome.rounds_done)
+  metrics = {**figures, **end.bench.guesses()}
   privacy = reporting.write_card(chosen, outcome, end.mechanism, end.process, folder)
   more, summary = running.finish(end, metrics, folder)
-  reporting.write_results(
+  results = reporting.write_results(
     outcome,
     privacy,
     metrics,
@@ -206,4 +215,5 @@ def _finish(
     **more,
     **reporting.bytes_per_client(end.process),
   )
-  reporting.say_results(outcome, privacy, summary, folder)
+  advice = end.mechanism.advice_on_noise
+  reporting.say_results(outcome, privacy, summary, results, advice, folder)
