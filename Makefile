@@ -34,7 +34,7 @@ $(INSTALLED): requirements.lock setup.py
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/python -m tff_textpriv.tools.study --flagfile=demo.flags
+	$(BIN)/python -m tff_textpriv demo
 
 test: lint unit
 

@@ -86,7 +86,6 @@ def repository(tmp_path_factory):
   root = tmp_path_factory.mktemp('repository')
   for folder in ('tff_textpriv', 'benchmarks'):
     shutil.copytree(_ROOT / folder, root / folder)
-  shutil.copy(_ROOT / 'demo.flags', root)
   package = root / 'tff_textpriv'
   for block, file in zip(_python_blocks(_CONTRIBUTING), _WALK_THROUGH, strict=True):
     (package / file).write_text(block.text)

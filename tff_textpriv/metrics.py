@@ -183,7 +183,7 @@ METRICS = {
     ),
     Metric(
       'unigram_word_perplexity',
-      'perplexity per word of word frequencies alone',
+      'perplexity per word of token frequencies alone',
       '{:,.1f}',
       'lower',
       'unigram',
@@ -192,7 +192,7 @@ METRICS = {
     ),
     Metric(
       'local_unigram_word_perplexity',
-      'perplexity per word of word frequencies alone, on users’ own posts',
+      'perplexity per word of token frequencies alone, on users’ own posts',
       '{:,.1f}',
       'lower',
       'unigram, local',

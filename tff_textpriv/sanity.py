@@ -37,7 +37,7 @@ class _Rival:
 
 _MAJORITY = 'always answering the most frequent class'
 _OWN_MAJORITY = 'always answering each user’s own most frequent class'
-_UNIGRAM = 'word frequencies alone'
+_UNIGRAM = 'frequencies of tokens alone (unigram)'
 _ACCURACY, _PERPLEXITY = (
   metrics.METRICS[name] for name in ('accuracy', 'word_perplexity')
 )
@@ -140,9 +140,10 @@ def is_of_use(comparisons: Sequence[Comparison]) -> bool | None:
 def _ranking(results: Mapping[str, Any]) -> Comparison | None:
   """Compares the ranking of texts of two classes with chance, if it was measured."""
   auc = metrics.METRICS['auc']
-  value, share = results.get(auc.test), results.get('test_majority_accuracy')
-  number = results.get(f'{metrics.TEST}num_examples')
-  if not all(isinstance(each, int | float) for each in (value, share, number)):
+  value = metrics.number(results.get(auc.test))
+  share = metrics.number(results.get('test_majority_accuracy'))
+  number = metrics.number(results.get(f'{metrics.TEST}num_examples'))
+  if value is None or share is None or number is None:
     return None
   # The variance of the area under the curve of scores that tell nothing.
   spread = math.sqrt(1 / (12 * max(number * share * (1 - share), 1 / 12)))

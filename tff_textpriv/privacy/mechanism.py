@@ -299,6 +299,10 @@ class MechanismSettings(Settings):
     """Whether a run is going to claim a figure."""
     return False
 
+  def check(self) -> None:
+    """Raises `SettingsError` if a flag is missing without which there is no mechanism."""
+    return
+
   @property
   def noise_source(self) -> str:
     """Where random numbers come from: `seeded`, or `system`."""

@@ -54,6 +54,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
 def run(experiment: experiment_lib.Experiment) -> int:
   """Runs an experiment and writes its report.html; returns the exit code."""
   experiment.task.check(experiment.task_settings)
+  experiment.privacy_settings.check()
   heaps.limit()  # Before TensorFlow starts its threads.
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.training import runner
@@ -97,7 +98,12 @@ def make_experiment(
       algorithm or mechanism.
   """
   groups = command_flags.groups(task)
-  known = [f'--{field.name}' for group in groups for field in group.fields()]
+  names = {field.name for group in groups for field in group.fields()}
+  given = {
+    flags.in_full(f'--{name}', names).removeprefix('--'): value
+    for name, value in given.items()
+  }
+  known = [f'--{name}' for name in names]
   for name in given:
     if f'--{name}' not in known:
       hint = settings_lib.did_you_mean(f'--{name}', known)

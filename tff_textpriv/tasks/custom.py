@@ -88,8 +88,8 @@ class OwnLanguageSettings(language_settings.LanguageModelSettings, OwnTextSettin
 
   data: str = setting('embedded', _DATA)
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
+  def check_public_text(self) -> None:
+    """Raises `SettingsError` if there is nothing to learn a tokenizer from."""
     if (
       self.data != 'embedded'
       and self.public_data is None
@@ -154,9 +154,11 @@ _Settings = OwnLanguageSettings | OwnLabelsSettings
 
 
 def check(chosen: _Settings) -> None:
-  """Refuses a file or a column that is not there."""
+  """Refuses a file or a column that is not there, and then public text that is not."""
   if chosen.data not in ('embedded', 'download'):
     conversion.check(_source(chosen))
+  if isinstance(chosen, OwnLanguageSettings):
+    chosen.check_public_text()
 
 
 def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
@@ -235,8 +237,20 @@ def _fit(
   if task.data in ('embedded', 'download') or not chosen.privacy_settings.claims:
     return chosen
   check(task)
-  _, data = _open(task, chosen.run.seed)
-  return own_defaults.fitted(chosen, given, len(data.train.client_ids))
+  chosen.privacy_settings.check()
+  return own_defaults.fitted(chosen, given, num_training_users(chosen))
+
+
+def num_training_users(chosen: experiment.Experiment) -> int:
+  """Returns how many users train."""
+  _, data = _open(chosen.task_settings, chosen.run.seed)
+  return len(data.train.client_ids)
+
+
+def num_classes(chosen: experiment.Experiment) -> int:
+  """Returns how many classes there are."""
+  path, data = _open(chosen.task_settings, chosen.run.seed)
+  return len(own_text.read_labelled(path, data).classes)
 
 
 def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:
