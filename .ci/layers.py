@@ -14,11 +14,12 @@ BASE = frozenset({'files', 'settings', 'flags', 'randomness'})
 
 # What each part may import of the package, besides itself.
 ALLOWED: dict[str, frozenset[str]] = {
+  '__main__': frozenset({'settings'}),
   'settings': frozenset(),
   'metrics': frozenset(),
   'sanity': frozenset({'metrics'}),
   'run_folder': frozenset({'files'}),
-  'results': frozenset({'settings', 'run_folder', 'models'}),
+  'results': frozenset({'settings', 'run_folder', 'models', 'export', 'reports'}),
   'flags': frozenset({'settings'}),
   'randomness': frozenset(),
   'files': frozenset(),

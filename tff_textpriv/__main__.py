@@ -3,20 +3,21 @@
 python -m tff_textpriv demo
 """
 
-import importlib.util
-import pkgutil
+import pathlib
 import runpy
 import sys
 from collections.abc import Sequence
 
-import tff_textpriv
 from tff_textpriv import settings as settings_lib
+
+_PACKAGE = pathlib.Path(__file__).parent
 
 _FOLDERS = ('tasks', 'tools')
 _DEMO = (
   'demo          train three private language models on generated text, in minutes, and '
   'write a page to look at'
 )
+_DEMO_FLAGS = _PACKAGE / 'experiments' / 'demo.flags'
 _FIRST_STEPS = """\
 python -m tff_textpriv NAME [--flag=value ...]     the same as python -m tff_textpriv.tasks.NAME
 python -m tff_textpriv NAME --help                 what it does and which flags matter most
@@ -31,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
   name, *given = argv
   commands = _commands()
   if name == 'demo':
-    name, given = 'study', [f'--flagfile={_demo_flags()}', *given]
+    name, given = 'study', [f'--flagfile={_DEMO_FLAGS}', *given]
   if name not in commands:
     hint = settings_lib.did_you_mean(name, ['demo', *commands])
     print(
@@ -47,13 +48,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _commands() -> dict[str, str]:
   """Returns the modules of all commands by name, tasks first."""
-  found = {}
-  for folder in _FOLDERS:
-    path = f'{tff_textpriv.__path__[0]}/{folder}'
-    for module in pkgutil.iter_modules([path]):
-      if "if __name__ == '__main__':" in _source(f'{path}/{module.name}.py'):
-        found[module.name] = f'tff_textpriv.{folder}.{module.name}'
-  return found
+  return {
+    file.stem: f'tff_textpriv.{folder}.{file.stem}'
+    for folder in _FOLDERS
+    for file in sorted((_PACKAGE / folder).glob('*.py'))
+    if "if __name__ == '__main__':" in file.read_text(encoding='utf-8')
+  }
 
 
 def _page() -> str:
@@ -73,18 +73,8 @@ def _page() -> str:
 
 def _summary(module: str) -> str:
   """Returns the first line of a module's docstring, without importing it."""
-  spec = importlib.util.find_spec(module)
-  assert spec is not None and spec.origin is not None  # It was found.
-  return _source(spec.origin).split('"""')[1].splitlines()[0]
-
-
-def _source(path: str) -> str:
-  with open(path, encoding='utf-8') as file:
-    return file.read()
-
-
-def _demo_flags() -> str:
-  return f'{tff_textpriv.__path__[0]}/experiments/demo.flags'
+  file = _PACKAGE.parent / f'{module.replace(".", "/")}.py'
+  return file.read_text(encoding='utf-8').split('"""')[1].splitlines()[0]
 
 
 if __name__ == '__main__':

@@ -134,15 +134,35 @@ def test_help_shows_both_kinds():
     assert f'\nAlgorithm {name}:\n' in page
 
 
-def test_a_language_model_without_public_text_is_told_what_to_do():
-  given = ('--algo=dp_fed_avg', '--target_epsilon=2', '--data=posts.csv')
-  with pytest.raises(settings_lib.SettingsError) as caught:
+def test_what_is_missing_is_asked_for_in_order_columns_before_public_text(posts):
+  given = ['--algo=dp_fed_avg', f'--data={posts}', f'--data_dir={posts.parent}/cache']
+  missing = []
+  for answer in (*_COLUMNS, '--public_data=public.txt', '--epsilon=2'):
+    with pytest.raises(settings_lib.SettingsError) as caught:
+      _parse(*given)
+    missing.append(caught.value.name)
+    given.append(answer)
+  assert missing == ['user_column', 'text_column', 'public_data', 'target_epsilon']
+  assert not (posts.parent / 'cache').exists()  # No data were read for that.
+  assert _parse(*given).privacy_settings.target_epsilon == 2
+  del given[-2]
+  with pytest.raises(settings_lib.SettingsError, match='--tokenizer_source=oracle'):
     _parse(*given)
-  message = str(caught.value)
-  assert message.startswith('--public_data: is missing.')
-  assert '--public_data=FILE' in message and '--tokenizer_source=oracle' in message
-  assert _parse(*given, '--public_data=public.txt')
   assert _parse(*given, '--tokenizer_source=oracle', '--privacy_claim=false')
+
+
+def test_settings_go_with_the_number_of_users_unless_they_are_given(posts):
+  columns = ('--label_column=topic', f'--data_dir={posts.parent}/cache')
+  given = (f'--data={posts}', *_COLUMNS, *columns, '--max_broken_share=1')
+  private = ('--algo=dp_fed_avg', '--target_epsilon=8')
+  chosen = _parse(*private, *given)
+  assert chosen.run.clients_per_round == chosen.fitted['clients_per_round'] == 32
+  assert chosen.privacy_settings.adaptive_clipping
+  kept = _parse(*private, *given, '--clients_per_round=5', '--noadaptive_clipping')
+  assert kept.run.clients_per_round == 5
+  assert not kept.privacy_settings.adaptive_clipping
+  assert 'clients_per_round' not in kept.fitted
+  assert not _parse('--algo=fed_avg', *given).fitted
 
 
 def test_a_wrong_column_is_refused_before_tensorflow_is_loaded(posts):

@@ -95,7 +95,8 @@ class Mechanism:
   """Everything that a promise rests on.
 
   Attributes:
-    aggregator: The module of `aggregators` that does what the mechanism says.
+    aggregator: The module of `aggregators` that does what the mechanism says, by name; or
+      an object with the functions that such a module has.
     randomizes_on_device: Whether clients draw random numbers of their own.
     by_user: Whether a round costs only those who take part in it.
     starts_anew: Whether each phase of a run is a mechanism of its own, whose aggregator
@@ -113,7 +114,7 @@ class Mechanism:
     noise_source: 'seeded' or 'system'.
   """
 
-  aggregator: ClassVar[str] = ''
+  aggregator: ClassVar[Any] = ''
   randomizes_on_device: ClassVar[bool] = False
   by_user: ClassVar[bool] = False
   starts_anew: ClassVar[bool] = False

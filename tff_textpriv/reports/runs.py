@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tff_textpriv import files, metrics, run_folder
+from tff_textpriv import settings as settings_lib
 
 # Texts of each file of samples, and characters of each text, that are kept.
 _MAX_TEXTS = 8
@@ -43,6 +44,7 @@ class Run:
     card_text: The card in Markdown.
     lineage: tokenizer_lineage.md, if there is one.
     samples: What the model wrote.
+    about: What the run said when it began: its data, settings and outlook.
     problems: Sentences on what is missing or broken.
   """
 
@@ -55,6 +57,7 @@ class Run:
   card_text: str
   lineage: str
   samples: tuple[Sample, ...]
+  about: str
   problems: tuple[str, ...]
 
   @property
@@ -107,6 +110,7 @@ def read(folder: pathlib.Path, name: str) -> Run:
     card_text=read_text(folder / run_folder.CARD_PAGE, problems),
     lineage=read_text(folder / run_folder.LINEAGE, problems),
     samples=_read_samples(folder / run_folder.SAMPLES, problems),
+    about=read_text(folder / run_folder.ABOUT, problems),
     problems=(),
   )
   if results is None:
@@ -178,6 +182,12 @@ def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ..
       continue
     samples.append(Sample(name, tuple(map(_shortened, texts))))
   return tuple(samples)
+
+
+def without_folders(value: Any) -> str:
+  """Writes a setting; of a path from the root, which only this machine has, its end."""
+  shown = settings_lib.format_value(value)
+  return f'…/{pathlib.PurePath(shown).name}' if shown.startswith('/') else shown
 
 
 def _shortened(text: str) -> str:

@@ -19,16 +19,33 @@ from tff_textpriv.tasks import command_flags, help_pages
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import own_parts, run_settings
 
+# Tasks of a program's own.
+_OWN: dict[str, experiment_lib.Task] = {}
+
+
+def register(task: experiment_lib.Task) -> None:
+  """Adds a task of a program's own, or puts it in the place of one that was added.
+
+  Raises:
+    SettingsError: If its name is that of one of the package.
+  """
+  if task.name in all_tasks().keys() - _OWN.keys():
+    raise settings_lib.SettingsError(
+      'task', task.name, 'is a task of the package; give yours another name'
+    )
+  _OWN[task.name] = task
+
 
 def all_tasks() -> dict[str, experiment_lib.Task]:
-  """Returns the tasks by name: the modules of this folder that have a `TASK`."""
+  """Returns the tasks by name: the modules of this folder that have a `TASK`, and added ones."""
   modules = {
     file.name: importlib.import_module(f'{tasks.__name__}.{file.name}')
     for file in pkgutil.iter_modules(tasks.__path__)
   }
-  return {
+  own = {
     name: module.TASK for name, module in modules.items() if hasattr(module, 'TASK')
   }
+  return own | _OWN
 
 
 def find(name: str) -> experiment_lib.Task:

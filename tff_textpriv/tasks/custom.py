@@ -179,14 +179,14 @@ def load_labelled(chosen: OwnLabelsSettings, seed: int) -> labelled.LabelledData
     )
   path, data = _open(chosen, seed)
   examples = own_text.read_labelled(path, data, chosen.max_examples_per_user)
-  _say_what_is_there(chosen, path, data, examples, seed)
-  return examples
+  summary = _say_what_is_there(chosen, path, data, examples, seed)
+  return dataclasses.replace(examples, summary=summary)
 
 
 def _read_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   path, data = _open(chosen, seed)
-  _say_what_is_there(chosen, path, data, None, seed)
-  return data
+  summary = _say_what_is_there(chosen, path, data, None, seed)
+  return dataclasses.replace(data, summary=summary)
 
 
 def _source(chosen: _Settings) -> conversion.Source:
@@ -221,12 +221,13 @@ def _say_what_is_there(
   data: clients.FederatedText,
   examples: labelled.LabelledData | None,
   seed: int,
-) -> None:
-  """Prints the summary of the data."""
+) -> tuple[str, ...]:
+  """Prints the summary of the data, and returns its lines."""
   lines = data_summary.describe(
     path, data, examples, max_texts=chosen.max_examples_per_user, seed=seed
   )
   print('\n'.join(lines))
+  return tuple(lines)
 
 
 def _fit(

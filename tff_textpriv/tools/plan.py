@@ -145,7 +145,7 @@ def main(settings: PlanSettings) -> int:
     from tff_textpriv.reports import plan_plot
 
     plan_plot.draw(settings.plot, question, solutions, privacy.solve)
-    print(f'written: {settings.plot}')
+    print(f'written: {settings.plot}', file=sys.stderr)
   return 0
 
 
@@ -174,9 +174,11 @@ def _own_data(settings: PlanSettings) -> int:
     **{'cohort': 'clients_per_round', 'rounds': 'total_rounds'},
   }
   asked = {flag: getattr(settings, name) for name, flag in flag_of.items()}
-  given = {flag: str(value) for flag, value in asked.items() if value is not None}
+  given: dict[str, str] = {
+    flag: str(value) for flag, value in asked.items() if value is not None
+  }
   if settings.label_column is None:
-    given['public_data'] = settings.data  # No tokenizer is learnt here.
+    given['public_data'] = str(settings.data)  # No tokenizer is learnt here.
   epsilons = own_outlook.EPSILONS if settings.epsilon is None else (settings.epsilon,)
   answer = own_outlook.ask(given, epsilons)
   if settings.format == 'json':
@@ -217,7 +219,7 @@ def _compare(settings: PlanSettings) -> int:
     from tff_textpriv.reports import comparison_plot
 
     comparison_plot.draw(settings.plot, str(place), comparison.EPSILONS, noises)
-    print(f'written: {settings.plot}')
+    print(f'written: {settings.plot}', file=sys.stderr)
   return 0
 
 

@@ -43,6 +43,11 @@ class LanguageModeling(course.Course):
     """See the base class."""
     return self._data.train.client_ids
 
+  @property
+  def data_summary(self) -> Sequence[str]:
+    """See the base class."""
+    return self._data.summary
+
   def describe(self, all_phases: Sequence[phases.Phase]) -> list[str]:
     """See the base class."""
     groups = ('train', 'validation', 'test')

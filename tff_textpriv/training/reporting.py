@@ -4,7 +4,7 @@ import json
 import pathlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +16,26 @@ from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.privacy import card, outlook
 from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
 from tff_textpriv.training import experiment, program, selection
+
+
+class Beginning:
+  """What a run says when it begins; kept in about.txt, for the report."""
+
+  def __init__(self, folder: pathlib.Path):
+    """Begins with nothing said."""
+    self._file = folder / 'about.txt'
+    self._lines: list[str] = []
+
+  def say(self, lines: Sequence[str]) -> None:
+    """Prints lines, and keeps them."""
+    for line in lines:
+      print(f'  {line}')
+    self.note(lines)
+
+  def note(self, lines: Sequence[str]) -> None:
+    """Keeps lines that were printed before."""
+    self._lines += lines
+    files.write_atomically(self._file, '\n'.join(self._lines) + '\n')
 
 
 def interrupted(outcome: program.Outcome) -> int:

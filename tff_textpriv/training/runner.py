@@ -53,16 +53,19 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     # A promise that no model can keep ends the run now, before anything is written.
     phase.mechanism(chosen)
   with garbage.without_callbacks(), output.OutputFolder(chosen.folder) as folder:
-    folder.check_config(chosen.config)
+    folder.check_config(chosen.config, _may_grow(chosen, all_phases))
     if chosen.privacy_settings.noise_source == 'system':
       secret.keep(chosen.stream, folder.path)
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
-    for line in [
-      *running.describe(all_phases),
-      *reporting.fitted_notes(chosen, len(running.users)),
-      *_seed_notes(chosen),
-    ]:
-      print(f'  {line}')
+    said = reporting.Beginning(folder.path)
+    said.note(running.data_summary)
+    said.say(
+      [
+        *running.describe(all_phases),
+        *reporting.fitted_notes(chosen, len(running.users)),
+        *_seed_notes(chosen),
+      ]
+    )
     # What devices keep is a part of the test: they are closed after it.
     with contextlib.ExitStack() as devices:
       with execution.execution(
@@ -74,7 +77,14 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
         log_dir=folder.path,
       ) as runtime:
         end = _train_phases(
-          running, chosen, all_phases, folder, runtime, train or program.train, devices
+          running,
+          chosen,
+          all_phases,
+          folder,
+          runtime,
+          train or program.train,
+          devices,
+          said,
         )
       if end.outcome.ended == 'interrupted':
         return reporting.interrupted(end.outcome)
@@ -82,6 +92,18 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if chosen.machine.forget_secret:
       secret.forget(folder.path)
   return 0
+
+
+def _may_grow(
+  chosen: experiment.Experiment, all_phases: Sequence[phases.Phase]
+) -> tuple[str, ...]:
+  """Returns the settings that may be larger when a run is repeated.
+
+  Where nothing is promised, no noise was calibrated to the number of rounds, and where a
+  model is trained in one phase, no round but the last depends on it.
+  """
+  is_free = not chosen.privacy_settings.claims and len(all_phases) == 1
+  return ('total_rounds',) if is_free else ()
 
 
 def _seed_notes(chosen: experiment.Experiment) -> list[str]:
@@ -108,6 +130,7 @@ def _train_phases(
   runtime: execution.Runtime,
   train: program.Trainer,
   devices: contextlib.ExitStack,
+  said: reporting.Beginning,
 ) -> course.PhaseEnd:
   """Trains phase after phase; a resumed run starts with the last one begun.
 
@@ -118,7 +141,7 @@ def _train_phases(
     bench = running.make_bench(phase, end, folder.path)
     if bench.devices is not None:
       devices.callback(bench.devices.close)
-    end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train)
+    end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train, said)
     if end.outcome.ended != 'finished':
       break
   assert end is not None  # There is at least one phase.
@@ -142,20 +165,22 @@ def _train_phase(
   folder: output.OutputFolder,
   runtime: execution.Runtime,
   train: program.Trainer,
+  said: reporting.Beginning,
 ) -> course.PhaseEnd:
   """Trains one phase, from its newest checkpoint if there is one."""
   mechanism = phase.mechanism(chosen, bench.num_parameters)
   # Nothing that the user chose can be refused any more.
   folder.claim(chosen.config)
-  print(f'  {running.begin(phase, bench, folder.path)}')
-  for line in reporting.mechanism_notes(
-    mechanism, phase.leg.users, chosen.task_settings.user_note
-  ):
-    print(f'  {line}')
-  for line in reporting.outlook_notes(
-    mechanism, chosen.privacy_settings, phase.deployment(chosen, bench.num_parameters)
-  ):
-    print(f'  {line}')
+  deployment = phase.deployment(chosen, bench.num_parameters)
+  said.say(
+    [
+      running.begin(phase, bench, folder.path),
+      *reporting.mechanism_notes(
+        mechanism, phase.leg.users, chosen.task_settings.user_note
+      ),
+      *reporting.outlook_notes(mechanism, chosen.privacy_settings, deployment),
+    ]
+  )
   process = chosen.algorithm.build(
     bench.functional, chosen.algorithm_settings, mechanism
   )
