@@ -1,8 +1,8 @@
 """What a finished run left in its folder, read back: figures, rounds, card, model.
 
-Figures, rounds, card and report need nothing but Python and the package's light parts: a
-notebook whose own Python is too new for TensorFlow Federated can still show what a run has
-left. Only what asks the model imports TensorFlow.
+Figures, rounds and card need nothing but Python itself: a notebook whose own Python is too
+new for TensorFlow Federated can still show what a run has left. Only what asks the model
+imports TensorFlow.
 """
 
 import dataclasses
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import run_folder
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.reports import page
 
 if TYPE_CHECKING:
   import pandas as pd
@@ -142,6 +141,8 @@ class Result:
 
   def report(self, output: str | pathlib.Path | None = None) -> pathlib.Path:
     """Writes the page on the run, by default into its folder; returns where it is."""
+    from tff_textpriv.reports import page
+
     target = pathlib.Path(output or self.folder / run_folder.REPORT)
     page.write([self.folder], target)
     return target

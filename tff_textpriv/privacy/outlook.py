@@ -49,10 +49,15 @@ class Outlook:
 
   def __str__(self) -> str:
     return (
-      f'on the mean of a round {self.noise:.2g} times the largest update; after '
-      f'{self.rounds:,} rounds what users agree on stands out {self.strength:.2g} times, '
-      f'at most, and {ENOUGH:g} is needed'
+      f'on the mean of a round {shown(self.noise)} times the largest update; after '
+      f'{self.rounds:,} rounds what users agree on stands out {shown(self.strength)} '
+      f'times, at most, and {ENOUGH:g} is needed'
     )
+
+
+def shown(number: float) -> str:
+  """Writes a ratio in two digits."""
+  return f'{number:.2g}' if number < 10 else f'{number:,.0f}'
 
 
 def foresee(mechanism: Mechanism, deployment: Deployment) -> Outlook | None:

@@ -73,7 +73,7 @@ class Answer:
         verdict += f': needs {", or ".join(load.remedies)}'
       lines.append(
         f'  {load.epsilon:8g}  {load.noise_multiplier:16.3g}  '
-        f'{load.foreseen.strength:10.2g}  {verdict}'
+        f'{outlook.shown(load.foreseen.strength):>10}  {verdict}'
       )
     lines += [
       '',
