@@ -93,5 +93,7 @@ def _values(
   else:
     return {}
   most = _MOST_WRITERS if writes else _MOST
-  cohort = min(num_users, most, max(_FEWEST, num_users // _COHORT_SHARE))
+  # Where users find a tokenizer first, others train the model.
+  there = num_users // (2 if chosen.algorithm_settings.learns_tokenizer else 1)
+  cohort = max(1, min(there, most, max(_FEWEST, there // _COHORT_SHARE)))
   return {'clients_per_round': cohort, **values}
