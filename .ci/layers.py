@@ -19,7 +19,9 @@ ALLOWED: dict[str, frozenset[str]] = {
   'metrics': frozenset(),
   'sanity': frozenset({'metrics'}),
   'run_folder': frozenset({'files'}),
-  'results': frozenset({'settings', 'run_folder', 'models', 'export', 'reports'}),
+  'results': frozenset(
+    {'flags', 'settings', 'run_folder', 'models', 'export', 'reports'}
+  ),
   'flags': frozenset({'settings'}),
   'randomness': frozenset(),
   'files': frozenset(),

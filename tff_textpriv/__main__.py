@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
   name, *given = argv
   commands = _commands()
   if name == 'demo':
-    name, given = 'study', [f'--flagfile={_DEMO_FLAGS}', *given]
+    name, given = 'study', [*_demo_flags(), *given]
   if name not in commands:
     hint = settings_lib.did_you_mean(name, ['demo', *commands])
     print(
@@ -75,6 +75,12 @@ def _summary(module: str) -> str:
   """Returns the first line of a module's docstring, without importing it."""
   file = _PACKAGE.parent / f'{module.replace(".", "/")}.py'
   return file.read_text(encoding='utf-8').split('"""')[1].splitlines()[0]
+
+
+def _demo_flags() -> list[str]:
+  """Returns the flags of the demo themselves: its page shows them, to be repeated."""
+  lines = _DEMO_FLAGS.read_text(encoding='utf-8').splitlines()
+  return [line for line in lines if line.startswith('--')]
 
 
 if __name__ == '__main__':

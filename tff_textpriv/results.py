@@ -131,6 +131,9 @@ class Result:
     Returns:
       The folder, with a README on how to use what is in it.
     """
+    from tff_textpriv import flags
+
+    flags.silence_tensorflow()
     from tff_textpriv.export import folders, runs
 
     target = pathlib.Path(output or self.folder / 'export' / format)
@@ -162,6 +165,9 @@ class Result:
   def _assistant(self, top: int) -> 'assistant.Assistant':
     """Returns the model that reads texts; it is made once for so many answers."""
     if top not in self._assistants:
+      from tff_textpriv import flags
+
+      flags.silence_tensorflow()
       from tff_textpriv.export import assistant, runs
 
       run = runs.read(str(self.folder))

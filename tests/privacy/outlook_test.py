@@ -37,8 +37,8 @@ def test_bits_are_noisier_the_less_each_says():
     settings = randomized_bits.LocalPrivacySettings(epsilon_per_coordinate=epsilon)
     return _foreseen(settings).noise
 
-  # 1 / tanh(epsilon / 2) each, the mean of 100, beside a tenth of the range.
-  assert noise(1.0) == pytest.approx(10 / math.tanh(0.5) / 10)
+  # 1 / tanh(epsilon / 2) each, the mean of 100, beside a twentieth of the range.
+  assert noise(1.0) == pytest.approx(20 / math.tanh(0.5) / 10)
   assert noise(0.1) > 5 * noise(1.0)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The norm of a user's update beside that of one with all coordinates at the ends of their
 # range: a text moves the weights of its own words, and leaves the others where they are.
-_SHARE_OF_RANGE = 0.1
+_SHARE_OF_RANGE = 0.05
 # Of one bit, where nothing is said: the paper's.
 _DEFAULT_EPSILON = 1.0
 

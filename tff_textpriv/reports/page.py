@@ -90,8 +90,8 @@ def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:
   """Yields the parts that have content: name and HTML."""
   compared = comparison.compare(material.runs, material.scoreboards)
   parts = [
-    ('Result', result_section.section(material.runs)),
     ('Studies and sweeps', run_sections.summaries(material.summaries)),
+    (_results(material), result_section.section(material.runs)),
     ('Runs', run_sections.overview(material.runs)),
     *((one.title, comparison_section.section(one)) for one in compared),
     ('Privacy cards', run_sections.cards(material.runs)),
@@ -100,6 +100,10 @@ def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:
     ('Attacks', attack_section.section(material.scoreboards)),
   ]
   yield from (part for part in parts if part[1])
+
+
+def _results(material: folders.Material) -> str:
+  return 'Result' if len(material.runs) == 1 else 'Results'
 
 
 def _what_is_private(material: folders.Material) -> Markup:

@@ -9,26 +9,20 @@ from tff_textpriv.reports import promises, runs
 from tff_textpriv.reports.markup import details, element, join, table
 
 # With more runs, each has its line in the tables of the comparison.
-_MOST_RUNS = 3
+_MOST_RUNS = 6
 
 
 def section(all_runs: Sequence[runs.Run]) -> Markup:
-  """Writes the results of finished runs, one after the other; of many runs, nothing."""
+  """Writes the result of a run with all that belongs to it, or the verdicts of a few."""
   finished = [run for run in all_runs if run.is_finished]
-  if not finished or len(all_runs) > _MOST_RUNS:
+  if len(all_runs) == 1:
+    return join(
+      join([_verdict(run), _facts(run), _tested(run), _data(run)]) for run in finished
+    )
+  if len(all_runs) > _MOST_RUNS:
     return Markup()
-  return join(_result(run, is_alone=len(all_runs) == 1) for run in finished)
-
-
-def _result(run: runs.Run, *, is_alone: bool) -> Markup:
   return join(
-    [
-      None if is_alone else element('h3', run.name),
-      _verdict(run),
-      _facts(run),
-      _tested(run),
-      _data(run),
-    ]
+    join([element('h3', run.name), _verdict(run), _facts(run)]) for run in finished
   )
 
 

@@ -115,16 +115,27 @@ def samples(all_runs: Sequence[runs.Run]) -> Markup:
     details(
       join([element('strong', run.name), f' {sample.file}']),
       element('p', _source(run), class_='small'),
-      element(
-        'ul',
-        *(element('li', text, dir='auto') for text in sample.texts),
-        class_='texts',
-      ),
+      element('div', _texts(sample), _tokens(sample), class_='side'),
       is_open=len(all_runs) == 1,
     )
     for run in all_runs
     for sample in run.samples
   )
+
+
+def _texts(sample: runs.Sample) -> Markup:
+  """Writes the first texts that a model wrote."""
+  texts = (element('li', text, dir='auto') for text in sample.texts)
+  return element('ul', *texts, class_='texts')
+
+
+def _tokens(sample: runs.Sample) -> Markup | None:
+  """Writes, beside the texts, the new pieces that were learnt from them."""
+  if not sample.tokens:
+    return None
+  pieces = join((element('code', token) for token in sample.tokens), ' ')
+  title = element('strong', 'New tokens, the most frequent first:')
+  return element('p', title, ' ', pieces, class_='tokens')
 
 
 def _source(run: runs.Run) -> str:

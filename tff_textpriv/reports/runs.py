@@ -17,6 +17,8 @@ from tff_textpriv import settings as settings_lib
 # Texts of each file of samples, and characters of each text, that are kept.
 _MAX_TEXTS = 8
 _MAX_TEXT_LENGTH = 300
+# New pieces of a tokenizer that are shown.
+_MAX_TOKENS = 40
 
 Curve = list[tuple[int, float]]
 _Content = TypeVar('_Content')
@@ -24,10 +26,18 @@ _Content = TypeVar('_Content')
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """Some of what a model wrote when it was sampled for a tokenizer."""
+  """Some of what a model wrote when it was sampled for a tokenizer.
+
+  Attributes:
+    file: Where it stands.
+    texts: The first texts.
+    tokens: Pieces that the tokenizer learnt from them has and the one before had not, the
+      most frequent first.
+  """
 
   file: str
   texts: tuple[str, ...]
+  tokens: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +190,19 @@ def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ..
     except files.FileError as error:
       problems.append(f'{name} cannot be read ({error.reason})')
       continue
-    samples.append(Sample(name, tuple(map(_shortened, texts))))
+    record = read_object(folder.parent / 'tokenizers' / f'{file.stem}.json', problems)
+    tokens = _new_tokens(record or {})
+    samples.append(Sample(name, tuple(map(_shortened, texts)), tokens))
   return tuple(samples)
+
+
+def _new_tokens(record: Mapping[str, Any]) -> tuple[str, ...]:
+  """Reads the first new pieces of a tokenizer's record, if it has any."""
+  facts = record.get('facts')
+  pieces = facts.get('new_pieces') if isinstance(facts, Mapping) else None
+  if not isinstance(pieces, list):
+    return ()
+  return tuple(_shortened(str(piece)) for piece in pieces[:_MAX_TOKENS])
 
 
 def without_folders(value: Any) -> str:

@@ -239,13 +239,23 @@ def _fit(
     return chosen
   check(task)
   chosen.privacy_settings.check()
-  return own_defaults.fitted(chosen, given, num_training_users(chosen))
+  number, size = num_training_users(chosen), num_coordinates(chosen)
+  return own_defaults.fitted(chosen, given, number, size)
 
 
 def num_training_users(chosen: experiment.Experiment) -> int:
   """Returns how many users train."""
   _, data = _open(chosen.task_settings, chosen.run.seed)
   return len(data.train.client_ids)
+
+
+def num_coordinates(chosen: experiment.Experiment) -> int | None:
+  """Returns the size of a logistic regression; others are known when they are made."""
+  task = chosen.task_settings
+  if chosen.model_name != 'logistic' or task.representation != 'hash':
+    return None
+  classes = num_classes(chosen)
+  return (task.hash_buckets + 1) * (1 if classes == 2 else classes)
 
 
 def num_classes(chosen: experiment.Experiment) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tff_textpriv.iterative_processes.algorithm import LANGUAGE_MODEL
+from tff_textpriv.privacy import outlook
+from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.training import experiment as experiment_lib
 
 # Users per round: a share of all, but neither so few that noise drowns them nor so many
@@ -32,6 +34,9 @@ _CENTRAL = {
   'client_learning_rate': 1.0,
 }
 _CENTRAL_CLASSIFIER = {**_CENTRAL, 'server_momentum': 0.9}
+# The less users stand out of the noise of 40 rounds, the sooner noise has the upper hand:
+# how far they must stand out, the rounds, and the step of the server.
+_BY_STRENGTH = ((15.0, 40, 1.0), (8.0, 40, 0.5), (2.0, 20, 0.5), (0.0, 10, 0.5))
 _CENTRAL_LANGUAGE_MODEL = {
   **_CENTRAL,
   'max_words_per_user': 200,
@@ -49,7 +54,10 @@ _LOCAL_BITS = {
 
 
 def fitted(
-  chosen: experiment_lib.Experiment, given: Collection[str], num_users: int
+  chosen: experiment_lib.Experiment,
+  given: Collection[str],
+  num_users: int,
+  num_coordinates: int | None,
 ) -> experiment_lib.Experiment:
   """Puts values that go with the data in the place of defaults.
 
@@ -57,20 +65,45 @@ def fitted(
     chosen: The experiment.
     given: The names of the flags that were given; they stay as they are.
     num_users: The number of training users.
+    num_coordinates: The size of the model, if it is known before it is made.
 
   Returns:
     The experiment; its `fitted` says what was chosen.
   """
+  first = _with(chosen, given, _values(chosen, num_users))
+  if num_coordinates is None or 'adaptive_clipping' not in _names(chosen):
+    return first
+  run, privacy = first.run, first.privacy_settings
+  cohort = run.cohort(num_users)
+  deployment = Deployment(
+    'poisson', num_users, cohort, run.total_rounds, num_coordinates=num_coordinates
+  )
+  found = outlook.estimate(privacy, deployment)
+  if found is None:
+    # So small a cohort cannot count clipped updates, and keep the promise.
+    fixed = {**first.fitted, 'adaptive_clipping': False}
+    first = _with(chosen, given, fixed)
+    found = outlook.estimate(first.privacy_settings, deployment)
+  if found is None:
+    return first
+  strength = found.strength
+  rounds, step = next(
+    (number, step) for least, number, step in _BY_STRENGTH if strength >= least
+  )
+  by_strength = {'total_rounds': rounds, 'server_learning_rate': step}
+  return _with(chosen, given, {**first.fitted, **by_strength})
+
+
+def _with(
+  chosen: experiment_lib.Experiment, given: Collection[str], wanted: Mapping[str, Any]
+) -> experiment_lib.Experiment:
+  """Returns an experiment with those of some values that were not given."""
   groups = {
     name: getattr(chosen, name)
     for name in ('task_settings', 'algorithm_settings', 'privacy_settings', 'run')
   }
-  known = {f.name for group in groups.values() for f in dataclasses.fields(group)}
-  values = {
-    name: value
-    for name, value in _values(chosen, known, num_users).items()
-    if name in known - set(given)
-  }
+  free = _names(chosen) - set(given)
+  values = {name: value for name, value in wanted.items() if name in free}
   replaced = {
     name: dataclasses.replace(
       group,
@@ -81,10 +114,20 @@ def fitted(
   return dataclasses.replace(chosen, **replaced, fitted=values)
 
 
-def _values(
-  chosen: experiment_lib.Experiment, known: Collection[str], num_users: int
-) -> Mapping[str, Any]:
+def _names(chosen: experiment_lib.Experiment) -> set[str]:
+  """Returns the names of all settings that decide the result."""
+  groups = (
+    chosen.task_settings,
+    chosen.algorithm_settings,
+    chosen.privacy_settings,
+    chosen.run,
+  )
+  return {field.name for group in groups for field in dataclasses.fields(group)}
+
+
+def _values(chosen: experiment_lib.Experiment, num_users: int) -> Mapping[str, Any]:
   """Returns the values for so many users; none for algorithms whose defaults do."""
+  known = _names(chosen)
   writes = chosen.task.kind == LANGUAGE_MODEL
   if 'adaptive_clipping' in known:
     values = _CENTRAL_LANGUAGE_MODEL if writes else _CENTRAL_CLASSIFIER

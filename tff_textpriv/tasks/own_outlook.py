@@ -21,6 +21,7 @@ class Load:
 
   Attributes:
     epsilon: Epsilon of the whole run.
+    rounds: Rounds, as a run would choose them.
     noise_multiplier: The noise on the sum of updates, in clip norms; `None` if no noise
       can keep the promise.
     foreseen: What comes of it, if there is such noise.
@@ -28,6 +29,7 @@ class Load:
   """
 
   epsilon: float
+  rounds: int
   noise_multiplier: float | None
   foreseen: outlook.Outlook | None
   remedies: Sequence[str]
@@ -40,7 +42,6 @@ class Answer:
   Attributes:
     population: The number of training users.
     cohort: Users per round, as a run would choose them.
-    rounds: Rounds, as a run would choose them.
     model: What is trained.
     num_coordinates: The number of its parameters.
     loads: What runs would be, by epsilon.
@@ -48,7 +49,6 @@ class Answer:
 
   population: int
   cohort: int
-  rounds: int
   model: str
   num_coordinates: int
   loads: Sequence[Load]
@@ -57,12 +57,11 @@ class Answer:
   def text(self) -> str:
     """The answer, to print."""
     lines = [
-      f'{self.population:,} training users; {_ALGORITHM} would train {self.model} of '
-      f'{self.num_coordinates:,} parameters in {self.rounds:,} rounds of {self.cohort:,} '
-      'users.',
-      'What users agree on stands out of the noise by at most',
+      f'{self.population:,} training users; {_ALGORITHM} would train {self.model}, '
+      f'{self.num_coordinates:,} parameters, with {self.cohort:,} users per round.',
+      'What users agree on stands out of the noise so many times:',
       '',
-      f'  {"epsilon":>8}  {"noise multiplier":>16}  {"stands out":>10}',
+      f'  {"epsilon":>8}  {"rounds":>6}  {"noise multiplier":>16}  {"stands out":>10}',
     ]
     for load in self.loads:
       if load.foreseen is None:
@@ -72,13 +71,13 @@ class Answer:
       if load.remedies:
         verdict += f': needs {", or ".join(load.remedies)}'
       lines.append(
-        f'  {load.epsilon:8g}  {load.noise_multiplier:16.3g}  '
+        f'  {load.epsilon:8g}  {load.rounds:6,}  {load.noise_multiplier:16.3g}  '
         f'{outlook.shown(load.foreseen.strength):>10}  {verdict}'
       )
     lines += [
       '',
-      f'{outlook.ENOUGH:g} is needed. Users hardly ever agree altogether, so that it is no '
-      'promise; below, nothing is to be expected.',
+      f'{outlook.ENOUGH:g} is needed. That is a rule of thumb and no promise: the last line of '
+      'a run says whether its model is better than a guess.',
     ]
     return '\n'.join(lines)
 
@@ -97,15 +96,13 @@ def ask(given: Mapping[str, str], epsilons: Sequence[float]) -> Answer:
   population = custom.num_training_users(chosen)
   cohort = chosen.run.cohort(population)
   model, size = _model(chosen)
-  deployment = Deployment(
-    'poisson',
-    population,
-    cohort,
-    chosen.run.total_rounds,
-    num_coordinates=size,
-  )
-  loads = [_load(_experiment(given, epsilon), deployment) for epsilon in epsilons]
-  return Answer(population, cohort, chosen.run.total_rounds, model, size, loads)
+  loads = []
+  for epsilon in epsilons:
+    one = _experiment(given, epsilon)
+    rounds = one.run.total_rounds
+    deployment = Deployment('poisson', population, cohort, rounds, num_coordinates=size)
+    loads.append(_load(one, deployment))
+  return Answer(population, cohort, model, size, loads)
 
 
 def _experiment(given: Mapping[str, str], epsilon: float) -> experiment.Experiment:
@@ -122,12 +119,10 @@ def _model(chosen: experiment.Experiment) -> tuple[str, int]:
 
     model = language_models.build(task.model, task.vocab_size, task.tied_embeddings)
     return f'{task.model} on {task.vocab_size:,} tokens', model.num_parameters
-  classes = custom.num_classes(chosen)
-  outputs = 1 if classes == 2 else classes
-  return (
-    f'logistic regression of {classes} classes on {task.hash_buckets:,} hashed words',
-    (task.hash_buckets + 1) * outputs,
-  )
+  size = custom.num_coordinates(chosen)
+  assert size is not None  # The default model is one of hashed words.
+  words = f'{task.hash_buckets:,} hashed words'
+  return f'logistic regression of {custom.num_classes(chosen)} classes on {words}', size
 
 
 def _load(chosen: experiment.Experiment, deployment: Deployment) -> Load:
@@ -136,8 +131,9 @@ def _load(chosen: experiment.Experiment, deployment: Deployment) -> Load:
   try:
     mechanism = settings.mechanism(deployment)
   except (PrivacyError, SettingsError):
-    return Load(epsilon, None, None, ())
+    return Load(epsilon, deployment.rounds, None, None, ())
   foreseen = outlook.foresee(mechanism, deployment)
   enough = foreseen is None or foreseen.is_enough
   remedies = () if enough else outlook.remedies(settings, deployment)
-  return Load(epsilon, mechanism.noise_multiplier, foreseen, remedies)  # type: ignore[attr-defined]
+  noise = mechanism.noise_multiplier  # type: ignore[attr-defined]
+  return Load(epsilon, deployment.rounds, noise, foreseen, remedies)
