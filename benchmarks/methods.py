@@ -38,8 +38,17 @@ _FLAGS = {
   'dp_ftrl, tree': ('--algo=dp_ftrl', '--ftrl_noise=tree', *_NOISE),
   'distributed': ('--algo=dp_fed_avg', '--mechanism=distributed', *_NOISE),
   'rr_ldp': ('--algo=rr_ldp', '--privacy_claim=false'),
+  'fed_att, exact': ('--algo=fed_att', '--attention=exact'),
+  'fed_att, smoothed': ('--algo=fed_att', '--attention=smoothed'),
+  'fed_att, from centre': (
+    '--algo=fed_att',
+    '--attention=smoothed',
+    '--attention_distance=from_centre',
+  ),
+  'robust_avg, median': ('--algo=robust_avg', '--robust_rule=geometric_median'),
+  'robust_avg, trimmed': ('--algo=robust_avg', '--robust_rule=trimmed_mean'),
 }
-_EVERYWHERE = (_BASELINE, 'fed_prox', 'fed_sgd', *_FLAGS, 'fed_att', 'scaffold')
+_EVERYWHERE = (_BASELINE, 'fed_prox', 'fed_sgd', 'fed_nova', *_FLAGS, 'scaffold')
 _ON_DEVICE = ('lg_fedavg', 'local_only')
 # What is compared: a task, the flags that all share, and the names of runs.
 _GROUPS = {

@@ -29,8 +29,8 @@ _PRIVATE_ROWS = 2
 _METRICS = {'loss': 8, 'accuracy': 8, 'num_examples': 4, 'contributing_clients': 4}
 _MEAN = _METRICS | {'weight': 4, 'left_out_clients': 4}
 _DP_MEAN = _METRICS | {'update': _WHOLE, 'left_out': 4}
-# Whether it takes part and is left out, peak, total, moment and two pulls: seven numbers
-# beside the attended update and the direct one.
+# Whether it takes part and is left out, peak, total, moment and the weight, as a sum and as
+# the largest: seven numbers beside the attended update and the direct one.
 _ATTENTION = 2 * _WHOLE + 4 * 7
 _SENT = {
   'central': {},
@@ -38,6 +38,8 @@ _SENT = {
   'dp_ftrl': _DP_MEAN,
   'fed_att': _METRICS | {'update': _ATTENTION},
   'fed_avg': _MEAN | {'update': _WHOLE},
+  # With an update the number of its steps.
+  'fed_nova': _MEAN | {'update': _WHOLE + 4},
   'fed_prox': _MEAN | {'update': _WHOLE},
   'fed_recon': {
     'loss': 8,
@@ -52,6 +54,8 @@ _SENT = {
   'lg_fedavg': _MEAN | {'update': _OUTPUT},
   # No update, but the number of examples goes along as its weight.
   'local_only': _MEAN,
+  # Each time with its weight.
+  'robust_avg': _METRICS | {'update': _WHOLE + 4, 'left_out_clients': 4},
   # 55 weights are 55 bits.
   'rr_ldp': {'bits': 7},
   'scaffold': _MEAN | {'update': _WHOLE, 'variate': _WHOLE},
@@ -67,9 +71,14 @@ _READ = collections.defaultdict(
   local_only=_WITH_STATE,
   scaffold=('batches', 'state'),
 )
-# What comes down beside the model: the clip norm, the multiple of the step, a variate.
+# How often a client answers with an update: for a median once more for each iteration.
+_ANSWERS = collections.defaultdict(lambda: 1, robust_avg=5)
+# What comes down beside the model: the clip norm, the multiple of the step, a variate, how
+# far clients usually go, points nearer and nearer to the median.
 _MORE_RECEIVED = collections.defaultdict(
   int,
+  fed_att=4,
+  robust_avg=4 * _WHOLE,
   dp_fed_avg=4,
   subword_resample=4,
   fede_vocab=4,
@@ -97,8 +106,10 @@ def _sends(process):
   return collections.Counter(map(tuple, contract.sends(process)))
 
 
-def _by_hand(sent):
-  return collections.Counter(sent.items())
+def _by_hand(sent, answers=1):
+  return collections.Counter(
+    {item: answers if item[0] == 'update' else 1 for item in sent.items()}
+  )
 
 
 def _is_covered(mechanism, process):
@@ -109,11 +120,11 @@ def _is_covered(mechanism, process):
 @pytest.mark.parametrize('name', registry.ALGORITHMS)
 def test_clients_send_read_and_receive_what_the_algorithm_says(name):
   process, mechanism = _build(name)
-  assert _sends(process) == _by_hand(_SENT[name])
+  assert _sends(process) == _by_hand(_SENT[name], _ANSWERS[name])
   assert _is_covered(mechanism, process)
   assert contract.reads(process) == _READ[name]
   model_size = _SENT[name].get('update', 0)
-  if name in ('fed_att', 'rr_ldp'):
+  if name in ('fed_att', 'fed_nova', 'robust_avg', 'rr_ldp'):
     model_size = _WHOLE
   received = sum(item.num_bytes for item in contract.receives(process))
   assert received == model_size + _MORE_RECEIVED[name]
@@ -148,7 +159,7 @@ def test_clients_send_read_and_receive_what_the_algorithm_says(name):
       'fed_att',
       {'clip_norm': 1.0, 'noise_magnitude': 0.1},
       {'attention': 'uniform'},
-      {'update': _WHOLE + 4 * 5},
+      {'update': _WHOLE + 4 * 7},
       {'update'},
     ),
     ('fed_avg', {}, {'client_decay_rounds': 3}, _MEAN | {'update': _WHOLE}, set()),

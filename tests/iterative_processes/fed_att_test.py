@@ -1,5 +1,6 @@
 """Attentive aggregation as a process: its step, its noise, its broken clients."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -10,8 +11,9 @@ from noise_check import is_gaussian
 from sample_plan import NO_MECHANISM
 
 from tff_textpriv import randomness
+from tff_textpriv import settings as settings_lib
 from tff_textpriv.iterative_processes import fed_att, fed_avg
-from tff_textpriv.privacy import local_gaussian
+from tff_textpriv.privacy import errors, local_gaussian, smoothed_sums
 from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime.execution import execution
 
@@ -242,6 +244,77 @@ def test_nobody_there_leaves_the_model_as_it_is(tff_runtime):
   for attention in ('exact', 'paper', 'layerwise'):
     before, after, _ = _one_round(_build(attention=attention), [])
     np.testing.assert_array_equal(after, before)
+
+
+def _central(features=3, **flags):
+  deployment = Deployment(
+    'fixed', population=4, cohort=4, rounds=3, num_coordinates=features + 1
+  )
+  return smoothed_sums.SmoothedSumsSettings(**flags).mechanism(deployment)
+
+
+def test_under_central_privacy_smoothed_is_a_quotient_of_two_sums(tff_runtime):
+  batches = _batches(4)
+  plan = _central(noise_multiplier=0.0, clip=0.2)
+  process = _build(plan, attention='smoothed')
+  before, after, _ = _one_round(process, batches)
+  updates = before - _client_models(batches)
+  # lambda = 2 C^2.
+  weights = 0.08 / (0.08 + np.sum(updates**2, axis=1))
+  assert weights.max() > 1.1 * weights.min()
+  np.testing.assert_allclose(
+    before - after, weights @ updates / weights.sum(), rtol=1e-4, atol=1e-6
+  )
+
+
+def test_under_central_privacy_both_sums_are_noised_as_planned(tff_runtime):
+  plan = _central(_FEATURES, noise_multiplier=0.01, clip=0.5)
+  process = _build(plan, _FEATURES, attention='smoothed', client_learning_rate=1e-30)
+  before, after, _ = _one_round(process, _batches(4, _FEATURES))
+  # Nobody learns anything, and all weights are 1, up to noise of 0.01 / 4 on their mean.
+  noise = after - before
+  assert is_gaussian(noise, 0.01 * 0.5 / 4)
+  assert not is_gaussian(noise * 0.9, 0.01 * 0.5 / 4)
+
+
+def test_rules_that_one_user_can_turn_are_refused_under_central_privacy():
+  plan = _central(noise_multiplier=1.0)
+  for wrong in (
+    {'attention': 'exact'},
+    {'attention': 'smoothed', 'attention_granularity': 'layer'},
+    {'attention': 'smoothed', 'attention_smoothing': 0.5},
+    {'attention': 'smoothed', 'attention_distance': 'from_centre'},
+  ):
+    with pytest.raises(settings_lib.SettingsError, match='mechanism=central'):
+      fed_att.build_fed_att(_model(), fed_att.FedAttSettings(**wrong), plan)
+  with pytest.raises(settings_lib.SettingsError, match='adaptive_clipping'):
+    _central(noise_multiplier=1.0, adaptive_clipping=True)
+
+
+@pytest.mark.parametrize('clip_norm', [None, 0.05])
+def test_noise_of_devices_goes_with_plain_averaging_too(tff_runtime, clip_norm):
+  settings = fed_avg.FedAvgSettings(
+    **_RATE,
+    server_optimizer='sgd',
+    server_learning_rate=1.0,
+    client_weighting='uniform',
+  )
+  clients = _with_seeds(_batches(4))
+  plan = _plan(noise_magnitude=0.01, clip_norm=clip_norm)
+  process = fed_avg.build_fed_avg(_model(), settings, plan)
+  _, after, _ = _one_round(process, clients)
+  # The same noise as attention that is the same for all.
+  _, uniform, _ = _one_round(_build(plan, attention='uniform'), clients)
+  np.testing.assert_allclose(after, uniform, rtol=1e-5)
+  by_examples = dataclasses.replace(settings, client_weighting='examples')
+  if clip_norm is None:
+    fed_avg.build_fed_avg(_model(), by_examples, plan)
+  else:
+    with pytest.raises(errors.PrivacyError, match='how many each client has'):
+      fed_avg.build_fed_avg(_model(), by_examples, plan)
+  scheduled = dataclasses.replace(settings, client_decay_rounds=3)
+  with pytest.raises(settings_lib.IncompatibleSettingsError, match='constant'):
+    fed_avg.build_fed_avg(_model(), scheduled, plan)
 
 
 def test_two_workers_train_the_same_model_as_one(tmp_path):

@@ -122,6 +122,42 @@ def test_without_proximal_term_fed_prox_equals_fed_avg(tff_runtime):
   assert _distance(strong, _INITIAL) < 0.9 * _distance(plain, _INITIAL)
 
 
+def test_where_all_make_as_many_steps_fed_nova_equals_fed_avg(tff_runtime):
+  shared = {'server_optimizer': 'sgd', 'server_learning_rate': 1.0}
+  alike = _clients(sizes=(8, 7, 5))
+  plain, _ = _train(_build('fed_avg', **shared), alike)
+  normalized, _ = _train(_build('fed_nova', **shared), alike)
+  assert {len(batches) for batches in alike} == {4}
+  assert _distance(plain, normalized) < 1e-6
+
+
+@pytest.mark.parametrize('momentum', [0.0, 0.5])
+def test_fed_nova_averages_updates_per_step(tff_runtime, momentum):
+  shared = {
+    'server_optimizer': 'sgd',
+    'server_learning_rate': 1.0,
+    'client_momentum': momentum,
+  }
+  unlike = _clients(sizes=(3, 17))
+  process = _build('fed_avg', **shared)
+  alone = [_train(process, [batches], rounds=1)[0] for batches in unlike]
+  # How often each gradient counts: 1 + momentum + ... up to the last step.
+  steps = [
+    sum(momentum**lag for step in range(len(batches)) for lag in range(step + 1))
+    for batches in unlike
+  ]
+  shares = np.array([3, 17]) / 20
+  expected = []
+  for initial, *models in zip(_INITIAL, *alone, strict=True):
+    per_step = [(initial - m) / n for m, n in zip(models, steps, strict=True)]
+    mean = sum(share * update for share, update in zip(shares, per_step, strict=True))
+    expected.append(initial - shares @ steps * mean)
+  found, _ = _train(_build('fed_nova', **shared), unlike, rounds=1)
+  plain, _ = _train(process, unlike, rounds=1)
+  assert _distance(found, expected) < 1e-5
+  assert _distance(plain, expected) > 1e-3
+
+
 def test_the_proximal_step_is_the_gradient_of_the_proximal_loss():
   sgd = tff.learning.optimizers.build_sgdm(0.1)
   optimizer = proximal.ProximalOptimizer(sgd, strength=2.0)

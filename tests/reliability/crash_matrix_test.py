@@ -60,6 +60,7 @@ _RUNS = {
   'dp_ftrl': _settings('stackoverflow', 'dp_ftrl', '--noise_multiplier=1', *_TEXT),
   'fed_att': _settings('imdb', 'fed_att', *_REVIEWS),
   'fed_avg': _settings('imdb', 'fed_avg', *_REVIEWS),
+  'fed_nova': _settings('imdb', 'fed_nova', *_REVIEWS),
   'fed_prox': _settings('imdb', 'fed_prox', *_REVIEWS),
   'fed_recon': _settings('sst2', 'fed_recon', *_WORDS),
   'fed_sgd': _settings('imdb', 'fed_sgd', *_REVIEWS),
@@ -70,6 +71,8 @@ _RUNS = {
   'lg_fedavg': _settings('sst2', 'lg_fedavg', *_WORDS),
   'local_only': _settings('sst2', 'local_only', *_WORDS),
   'local_only of text': _settings('stackoverflow', 'local_only', *_TEXT),
+  'priv_unit': _settings('imdb', 'rr_ldp', '--mechanism=priv_unit', *_REVIEWS),
+  'robust_avg': _settings('imdb', 'robust_avg', *_REVIEWS),
   'rr_ldp': _settings('imdb', 'rr_ldp', *_REVIEWS),
   'scaffold': _settings('stackoverflow', 'scaffold', *_TEXT),
   'subword_resample': _settings(

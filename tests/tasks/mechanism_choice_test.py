@@ -71,8 +71,8 @@ def test_the_own_mechanism_can_be_named_and_that_changes_nothing():
       'mean dp_ftrl[?]',
     ),
     (
-      ('--algo=fed_avg', _FTRL),
-      '--mechanism is not a flag of --algo=fed_avg, .* it belongs to .*subword_resample',
+      ('--algo=fed_sgd', _FTRL),
+      '--mechanism is not a flag of --algo=fed_sgd, .* it belongs to .*subword_resample',
     ),
     (
       (_RESAMPLE, '--ftrl_noise=tree'),
@@ -122,7 +122,7 @@ def test_help_says_where_there_is_a_choice_and_refuses_wrong_names():
   assert re.search(
     r'^  --mechanism=default .*subword_resample', help_pages.page(_TASK), re.M
   )
-  assert 'mechanism' not in _shown(help_pages.page(_TASK, ['--algo=fed_avg', '--help']))
+  assert 'mechanism' not in _shown(help_pages.page(_TASK, ['--algo=fed_sgd', '--help']))
   with pytest.raises(settings_lib.SettingsError, match='did you mean dp_ftrl'):
     help_pages.page(_TASK, [_RESAMPLE, '--mechanism=dpftrl', '--help'])
   titles = help_pages.page(_TASK, ['--helpfull'])

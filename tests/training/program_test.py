@@ -549,3 +549,21 @@ def test_noise_measured_on_the_trained_weights_is_that_of_the_plan(
   assert not is_gaussian(once * 0.95, stddev)
   assert not is_gaussian(2 * once, stddev * math.sqrt(2))
   assert float(_rows(tmp_path)[0]['num_examples']) == 0
+
+
+def test_a_run_that_stops_at_its_target_ends_there_and_stays_there(
+  program, tff_runtime, tmp_path
+):
+  wanted = selection.Selection(target=math.inf, metric='word_perplexity', stops=True)
+  program = dataclasses.replace(program, selection=wanted)
+  outcome = _train(program, tmp_path, tff_runtime)
+  # The first evaluation is after round 3 of 5.
+  assert (outcome.ended, outcome.rounds_done, outcome.target_round) == (
+    'finished',
+    3,
+    3,
+  )
+  again = _train(program, tmp_path, tff_runtime)
+  assert again.rounds_done == 3 and again.ledger == outcome.ledger
+  for first, second in zip(outcome.weights, again.weights, strict=True):
+    np.testing.assert_array_equal(first, second)

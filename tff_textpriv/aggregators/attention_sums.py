@@ -1,7 +1,7 @@
-"""The arithmetic of attentive aggregation: what is summed over clients.
+"""Adding up what rules of attention need, in one pass over the clients.
 
-All rules of `attentive` are one sum over clients, if softmax weights are kept relative
-to the largest score so far. Sums over parts of a cohort merge into the sum over all.
+Softmax weights are kept relative to the largest score so far. So sums over parts of a
+cohort merge into the sum over all, in any order, and never overflow.
 """
 
 import collections
@@ -13,13 +13,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv.aggregators import sound_updates
+from tff_textpriv.aggregators import attention_rules, sound_updates
 
 # Scores are kept within these bounds, whose differences float32 can still hold.
 _LARGEST_SCORE = 1e30
-# Clients that are nearer, by squared distance, count as clients that did not move: the
-# pull 2 / d_k towards them is not defined.
-_LEAST_DISTANCE = 1e-30
 
 
 class Units:
@@ -44,6 +41,10 @@ class Units:
       tf.convert_to_tensor(by_tensor), self.of_tensor, len(self)
     )
 
+  def squared_norms(self, tensors: Any) -> tf.Tensor:
+    """Returns the squared length of each unit."""
+    return self.sum([2.0 * tf.nn.l2_loss(leaf) for leaf in tf.nest.flatten(tensors)])
+
   def scale(self, tensors: Any, by_unit: tf.Tensor) -> Any:
     """Multiplies each tensor by the number of its unit."""
     leaves = [
@@ -62,58 +63,59 @@ def make_units(update_type: tff.Type, granularity: str) -> Units:
   return Units(range(len(sizes)), sizes)
 
 
-class Rule:
-  """The arithmetic of a rule: what is summed over clients, and what comes of it.
+class Sums:
+  """Adds up what a rule needs.
 
   The sums of a cohort, or of a part of it, hold
 
-    clients, left_out     how many take part, and how many change nothing
-    peak                  the largest score, [unit]
-    total                 sum of exp(score - peak), [unit]
-    moment                sum of exp(score - peak) * (score - peak), [unit]
-    attended              sum of exp(score - peak) * update (not `paper`)
-    direct                sum of (2 / d - 1 / sqrt(n)) * update (`paper`, `exact`)
-    pull, largest_pull    sum and maximum of 2 / d, [unit] (`paper`, `exact`)
+    clients, left_out   how many take part, and how many change nothing
+    peak                the largest score, [unit]
+    total               sum of exp(score - peak), [unit]
+    moment              sum of exp(score - peak) * (score - peak), [unit]
+    weight              sum of the rule's weights, [unit]
+    largest_weight      the largest of them, [unit]
+    sums, numbers       weighted sums of updates, and of numbers, by the rule's names
+    means, mean_numbers the same times exp(score - peak)
   """
 
-  def __init__(self, attention: str, step: str, units: Units):
+  def __init__(self, rule: attention_rules.Rule, units: Units):
+    """Adds up for a rule."""
+    self._rule = rule
     self._units = units
-    self._attention = attention
-    self._has_attended = attention != 'paper'
-    self._has_direct = attention in ('paper', 'exact')
-    self._is_relative = step == 'relative'
-
-  def zero(self, update_type: tff.Type) -> collections.OrderedDict:
-    """Returns the sums over no client."""
-    no_update = tff.types.structure_from_tensor_type_tree(
-      lambda tensor: tf.zeros(tensor.shape, tensor.dtype), update_type
-    )
-    none = tf.zeros([len(self._units)])
-    return self._sums(
-      clients=tf.constant(0.0),
-      left_out=tf.constant(0.0),
-      peak=none - _LARGEST_SCORE,
-      total=none,
-      moment=none,
-      attended=no_update,
-      direct=no_update,
-      pull=none,
-      largest_pull=none,
-    )
 
   def lift(
-    self, update: Any, products: tf.Tensor, weight: tf.Tensor
+    self,
+    update: Any,
+    products: tf.Tensor,
+    work: tf.Tensor,
+    usual: tf.Tensor,
+    centre: Any | None = None,
   ) -> collections.OrderedDict:
-    """Returns the sums over one client."""
-    units = self._units
-    distances = units.sum(
-      [tf.reduce_sum(tf.square(leaf)) for leaf in tf.nest.flatten(update)]
+    """Returns the sums over one client.
+
+    Args:
+      update: v_k.
+      products: theta . v_k, [number of tensors].
+      work: The number of examples that it trained on; 0 if it takes no part.
+      usual: What the rule remembers of the round before, [unit].
+      centre: What distances are measured from, in place of no update.
+    """
+    rule, units = self._rule, self._units
+    away = update
+    if centre is not None:
+      away = tf.nest.map_structure(tf.subtract, update, centre)
+    client = attention_rules.OfClient(
+      units.squared_norms(away),
+      units.sum(products),
+      tf.constant(units.root_sizes),
+      work,
+      usual,
     )
-    scores = self._scores(distances, products)
-    finite = tf.reduce_all(tf.math.is_finite(tf.concat([distances, scores], axis=0)))
+    score = rule.score(client)
+    numbers = tf.concat([client.distance, score], axis=0)
     leaves = tf.nest.flatten(update)
-    sound = finite & sound_updates.are_sound(leaves)
-    present = sound & tf.greater(weight, tf.zeros_like(weight))
+    sound = tf.reduce_all(tf.math.is_finite(numbers)) & sound_updates.are_sound(leaves)
+    present = sound & tf.greater(work, tf.zeros_like(work))
     left_out = ~present | sound_updates.are_nothing(leaves)
 
     def where_present(value: Any, otherwise: float = 0.0) -> Any:
@@ -121,109 +123,112 @@ class Rule:
         lambda leaf: tf.where(present, leaf, tf.fill(tf.shape(leaf), otherwise)), value
       )
 
-    moved = distances > _LEAST_DISTANCE
-    pull = tf.where(moved, 2.0 / tf.maximum(distances, _LEAST_DISTANCE), 0.0)
-    pull = where_present(pull)
     update = where_present(update)
-    return self._sums(
-      clients=tf.cast(present, tf.float32),
-      left_out=tf.cast(left_out, tf.float32),
-      peak=where_present(
-        tf.clip_by_value(scores, -_LARGEST_SCORE, _LARGEST_SCORE), -_LARGEST_SCORE
-      ),
-      total=where_present(tf.ones_like(scores)),
-      moment=tf.zeros_like(scores),
-      attended=update,
-      direct=units.scale(update, pull - 1.0 / units.root_sizes),
-      pull=pull,
-      largest_pull=pull,
+    client = client._replace(
+      distance=where_present(client.distance), product=where_present(client.product)
     )
+    peak = tf.clip_by_value(score, -_LARGEST_SCORE, _LARGEST_SCORE)
+    return collections.OrderedDict(
+      clients=tf.cast(present, tf.float32),
+      largest_weight=where_present(rule.weight(client)),
+      left_out=tf.cast(left_out, tf.float32),
+      mean_numbers=_ordered(where_present(rule.mean_numbers(client))),
+      means=self._weighted(update, rule.means(client)),
+      moment=tf.zeros_like(score),
+      numbers=_ordered(where_present(rule.numbers(client))),
+      peak=where_present(peak, -_LARGEST_SCORE),
+      sums=self._weighted(update, rule.sums(client)),
+      total=where_present(tf.ones_like(score)),
+      weight=where_present(rule.weight(client)),
+    )
+
+  def zero(self, sums_type: tff.Type) -> Any:
+    """Returns the sums over no client, of the type of those over one."""
+    nothing = tff.types.structure_from_tensor_type_tree(
+      lambda tensor: tf.zeros(tensor.shape, tensor.dtype), sums_type
+    )
+    return collections.OrderedDict(nothing, peak=nothing['peak'] - _LARGEST_SCORE)
 
   def merge(self, first: Any, second: Any) -> collections.OrderedDict:
     """Returns the sums over the clients of both."""
     peak = tf.maximum(first['peak'], second['peak'])
-    shifts = [sums['peak'] - peak for sums in (first, second)]
-    merged = {
-      name: tf.nest.map_structure(tf.add, first[name], second[name])
-      for name in ('clients', 'left_out', 'direct', 'pull')
-      if name in first
-    }
-    for name in ('total', 'moment', 'attended'):
-      if name in first:
-        parts = [
-          self._rescaled(sums, name, shift)
-          for sums, shift in zip((first, second), shifts, strict=True)
-        ]
-        merged[name] = tf.nest.map_structure(tf.add, *parts)
-    if self._has_direct:
-      merged['largest_pull'] = tf.maximum(first['largest_pull'], second['largest_pull'])
-    return self._sums(peak=peak, **merged)
+    parts = [self._seen_from(peak, sums) for sums in (first, second)]
+    merged = tf.nest.map_structure(tf.add, *parts)
+    return collections.OrderedDict(
+      merged,
+      peak=peak,
+      largest_weight=tf.maximum(first['largest_weight'], second['largest_weight']),
+    )
 
   def report(
     self, sums: Any
-  ) -> tuple[collections.OrderedDict, collections.OrderedDict]:
-    """Turns the sums over a cohort into the step and its measurements."""
+  ) -> tuple[tf.Tensor, collections.OrderedDict, collections.OrderedDict]:
+    """Turns the sums over a cohort into what is remembered, the step and measurements."""
     units = self._units
     someone = sums['total'] > 0
     total = tf.where(someone, sums['total'], 1.0)
-    strength = sums['clients'] / units.root_sizes
-    shrinkage = tf.zeros([len(units)])
-    if not self._has_direct:
-      gradient = units.scale(sums['attended'], 1.0 / total)
-    elif not self._has_attended:
-      gradient = sums['direct']
-      shrinkage = strength
-    else:
-      gradient = tf.nest.map_structure(
-        tf.add, sums['direct'], units.scale(sums['attended'], strength / total)
-      )
+    found = attention_rules.Found(
+      clients=sums['clients'],
+      weight=sums['weight'],
+      sums=sums['sums'],
+      means={
+        name: units.scale(value, 1.0 / total) for name, value in sums['means'].items()
+      },
+      numbers=sums['numbers'],
+      mean_numbers={
+        name: value / total for name, value in sums['mean_numbers'].items()
+      },
+    )
+    step = self._rule.step(found, tf.constant(units.root_sizes))
+    terms = [
+      units.scale(values[name], factor)
+      for values, factors in ((found.sums, step.sums), (found.means, step.means))
+      for name, factor in factors.items()
+    ]
+    gradient = tf.nest.map_structure(lambda *leaves: tf.add_n(leaves), *terms)
     # The weights sum to 1, but rounding may leave an entropy of -1e-8.
     entropy = tf.maximum(tf.math.log(total) - sums['moment'] / total, 0.0)
     measurements = collections.OrderedDict(
       attention_entropy=tf.reduce_mean(entropy),
       attention_max=tf.reduce_max(tf.where(someone, 1.0 / total, 0.0)),
     )
-    if self._has_direct:
-      inverse_pull = tf.math.reciprocal_no_nan(sums['pull'])
-      if self._is_relative:
-        gradient = units.scale(gradient, inverse_pull)
-        shrinkage *= inverse_pull
+    if self._rule.weighs_by_distance:
       measurements['distance_weight_max'] = tf.reduce_max(
-        sums['largest_pull'] * inverse_pull
+        sums['largest_weight'] * tf.math.reciprocal_no_nan(sums['weight'])
       )
     measurements['attended_clients'] = sums['clients']
     measurements['left_out_clients'] = sums['left_out']
     result = collections.OrderedDict(
-      gradient=gradient, shrinkage=tf.gather(shrinkage, units.of_tensor)
+      gradient=gradient, shrinkage=tf.gather(step.shrinkage, units.of_tensor)
     )
-    return result, measurements
+    return self._rule.remember(found), result, measurements
 
-  def _scores(self, distances: tf.Tensor, products: tf.Tensor) -> tf.Tensor:
-    """Returns what the softmax is taken of, [unit]."""
-    if self._attention == 'uniform':
-      return tf.zeros_like(distances)
-    if self._attention == 'layerwise':
-      return tf.sqrt(distances)
-    # theta . theta_k = ||theta||^2 - theta . v_k, of which the first is the same for all
-    # clients, and drops out of the softmax.
-    return -self._units.sum(products) / self._units.root_sizes
+  def _weighted(
+    self, update: Any, weights: dict[str, tf.Tensor]
+  ) -> collections.OrderedDict:
+    return _ordered(
+      {name: self._units.scale(update, weight) for name, weight in weights.items()}
+    )
 
-  def _rescaled(self, sums: Any, name: str, shift: tf.Tensor) -> Any:
-    """Returns a softmax-weighted sum relative to a peak that is `-shift` higher."""
+  def _seen_from(self, peak: tf.Tensor, sums: Any) -> collections.OrderedDict:
+    """Returns sums relative to a peak that is at least their own."""
+    shift = sums['peak'] - peak
     factor = tf.exp(shift)
-    if name == 'attended':
-      return self._units.scale(sums[name], factor)
-    if name == 'moment':
-      return factor * (sums['moment'] + sums['total'] * shift)
-    return factor * sums[name]
-
-  def _sums(self, **sums: Any) -> collections.OrderedDict:
-    """Keeps those sums that the rule needs, in the same order every time."""
-    unused = set()
-    if not self._has_attended:
-      unused.add('attended')
-    if not self._has_direct:
-      unused |= {'direct', 'pull', 'largest_pull'}
     return collections.OrderedDict(
-      sorted((name, value) for name, value in sums.items() if name not in unused)
+      sums,
+      total=factor * sums['total'],
+      moment=factor * (sums['moment'] + sums['total'] * shift),
+      means=_ordered(
+        {
+          name: self._units.scale(value, factor)
+          for name, value in sums['means'].items()
+        }
+      ),
+      mean_numbers=_ordered(
+        {name: factor * value for name, value in sums['mean_numbers'].items()}
+      ),
     )
+
+
+def _ordered(by_name: dict[str, Any]) -> collections.OrderedDict:
+  return collections.OrderedDict(sorted(by_name.items()))

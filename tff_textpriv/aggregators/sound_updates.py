@@ -44,19 +44,27 @@ def _hold_for_all(
 
 
 class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
-  """TFF's weighted mean, of the clients whose updates are sound.
+  """A mean of the clients whose updates are sound.
 
-  Measurement: `left_out_clients`, those that changed nothing. They had no data, their
-  training diverged, or their update was not sound.
+  Measurements: `left_out_clients`, those that changed nothing. They had no data, their
+  training diverged, or their update was not sound. With a mean that was given, its own
+  measurements too, as `mean`.
   """
+
+  def __init__(self, mean: tff.aggregators.WeightedAggregationFactory | None = None):
+    """Makes the factory.
+
+    Args:
+      mean: Given no update that is not sound, and zeros of weight 0 in its place; by
+        default TFF's weighted mean.
+    """
+    self._mean = mean
 
   def create(
     self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
     """Builds the aggregation of updates of one type; see the base class."""
-    mean = tff.aggregators.MeanFactory(
-      messages.NamedSumFactory('update'), messages.NamedSumFactory('weight')
-    ).create(value_type, weight_type)
+    mean = (self._mean or named_mean()).create(value_type, weight_type)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def check(value, weight):
@@ -80,11 +88,27 @@ class SoundMeanFactory(tff.aggregators.WeightedAggregationFactory):
     def next_round(state, values, weights):
       kept, kept_weights, left_out = tff.federated_map(check, (values, weights))
       output = mean.next(state, kept, kept_weights)
+      measurements = tff.federated_sum(left_out)
+      if self._mean is not None:
+        measurements = tff.federated_zip(
+          collections.OrderedDict(
+            left_out_clients=measurements.left_out_clients, mean=output.measurements
+          )
+        )
       return tff.templates.MeasuredProcessOutput(
-        output.state, output.result, tff.federated_sum(left_out)
+        output.state, output.result, measurements
       )
 
     return tff.templates.AggregationProcess(mean.initialize, next_round)
+
+
+def named_mean() -> tff.aggregators.MeanFactory:
+  """Makes TFF's weighted mean, whose sums have names for those who list what is sent."""
+  return tff.aggregators.MeanFactory(
+    messages.NamedSumFactory('update'),
+    messages.NamedSumFactory('weight'),
+    no_nan_division=True,
+  )
 
 
 def mean(

@@ -151,12 +151,13 @@ class Scoreboard:
       'rows': [{key: _or_none(value) for key, value in row.items()} for row in rows],
       'cases': [_case_json(case) for case in cases],
     }
-    for ending, text in (
-      ('csv', tables.csv_text(_COLUMNS, values)),
-      ('md', '\n\n'.join(report).encode() + b'\n'),
-      ('json', json.dumps(content, indent=1, allow_nan=False) + '\n'),
-      ('png', _plot(rows)),
-    ):
+    contents: dict[str, str | bytes] = {
+      'csv': tables.csv_text(_COLUMNS, values),
+      'md': '\n\n'.join(report).encode() + b'\n',
+      'json': json.dumps(content, indent=1, allow_nan=False) + '\n',
+      'png': _plot(rows),
+    }
+    for ending, text in contents.items():
       files.write_atomically(self.folder / f'attack.{ending}', text)
     self._written = time.monotonic()
     return table

@@ -1,6 +1,7 @@
 """What gradient inversion attacks: a model as a function of embeddings, not of ids."""
 
 import dataclasses
+from typing import TypeGuard
 
 import numpy as np
 import tensorflow as tf
@@ -56,7 +57,7 @@ def first_kernels(model: Target) -> tuple[int, ...]:
   return (3,) if isinstance(model, encoders.Encoder) else (0,)
 
 
-def reads_places(model: Target) -> bool:
+def reads_places(model: Target) -> TypeGuard[encoders.Encoder]:
   """Tells whether what the first kernels read depends on where a token stands."""
   return isinstance(model, encoders.Encoder)
 

@@ -15,6 +15,7 @@ from tff_textpriv.iterative_processes import (
   seeded_client_work,
 )
 from tff_textpriv.privacy.mechanism import Mechanism
+from tff_textpriv.settings import IncompatibleSettingsError
 
 
 def build(
@@ -22,6 +23,7 @@ def build(
   settings: common_settings.LocalTrainingSettings,
   mechanism: Mechanism,
   client_optimizer: tff.learning.optimizers.Optimizer | None = None,
+  mean: tff.aggregators.WeightedAggregationFactory | None = None,
 ) -> tff.learning.templates.LearningProcess:
   """Builds the process.
 
@@ -31,6 +33,7 @@ def build(
     mechanism: Makes the mean; where it randomizes on the device, a client reads a `seed`
       beside its `batches`.
     client_optimizer: Takes the local steps; by default the settings'.
+    mean: Averages the updates; by default the mechanism's.
   """
   initial_weights = seeded_client_work.initial_weights(model)
   weights_type = initial_weights.type_signature.result
@@ -42,7 +45,8 @@ def build(
     weights_type,
   )
   update_type = work.next.type_signature.result.result.member.update
-  mean = of_mechanism.mean(mechanism, by_examples=settings.weighs_by_examples)
+  if mean is None:
+    mean = of_mechanism.mean(mechanism, by_examples=settings.weighs_by_examples)
   return tff.learning.templates.compose_learning_process(
     initial_weights,
     tff.learning.templates.build_broadcast_process(weights_type),
@@ -67,9 +71,15 @@ def _client_work(
     if settings.weighs_by_examples
     else tff.learning.ClientWeighting.UNIFORM
   )
+  has_schedule = settings.decay_rounds is not None or settings.decays_within_round
   if mechanism.randomizes_on_device:
+    if has_schedule:
+      raise IncompatibleSettingsError(
+        '--client_decay_rounds and --client_decay_within_round do not go with noise on '
+        'the device: the step size of such clients is constant'
+      )
     return seeded_client_work.build(model, optimizer, weighting, mechanism)
-  if settings.decay_rounds is not None or settings.decays_within_round:
+  if has_schedule:
     return scheduled_work.model_training(
       model,
       optimizer,

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tff_textpriv.iterative_processes import algorithm, common_settings
+from tff_textpriv.privacy import local_gaussian
 from tff_textpriv.privacy.mechanism import Mechanism
 
 
@@ -48,5 +49,9 @@ def build_fed_avg(
 
 
 ALGORITHM = algorithm.Algorithm(
-  'fed_avg', 'federated averaging', FedAvgSettings, build_fed_avg
+  'fed_avg',
+  'federated averaging',
+  FedAvgSettings,
+  build_fed_avg,
+  mechanisms={'local_gaussian': local_gaussian.LocalGaussianSettings},
 )

@@ -57,4 +57,5 @@ ALGORITHM = algorithm.Algorithm(
   FedProxSettings,
   build_fed_prox,
   client,
+  mechanisms=fed_avg.ALGORITHM.mechanisms,
 )

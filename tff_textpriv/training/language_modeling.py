@@ -36,7 +36,9 @@ class LanguageModeling(course.Course):
     switch_time.check_mechanism(chosen, task_data.train.client_ids)
     self._records: dict[int, tokenizer_sources.TokenizerRecord] = {}
     self._starts: dict[int, server_training.Trained] = {}
-    self.selection = selection.Selection(task.model_selection, task.target_perplexity)
+    self.selection = selection.Selection(
+      task.model_selection, task.target_perplexity, stops=task.stop_at_target
+    )
 
   @property
   def users(self) -> Sequence[str]:

@@ -5,7 +5,7 @@ import dataclasses
 from tff_textpriv.iterative_processes import algorithm
 from tff_textpriv.models import presets
 from tff_textpriv.privacy import count_mean_sketch
-from tff_textpriv.settings import setting
+from tff_textpriv.settings import SettingsError, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +88,9 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     'that was at or below it (see --rounds_per_eval).',
     above=1,
   )
+  stop_at_target: bool = setting(
+    False, 'End the run with the round that reaches --target_perplexity.'
+  )
   own_test_share: float | None = setting(
     None,
     'Share of each training user’s posts, the last ones, that training leaves out and '
@@ -96,6 +99,14 @@ class LanguageModelSettings(count_mean_sketch.HeavyHittersSettings):
     low=0,
     below=1,
   )
+
+  def __post_init__(self) -> None:
+    """Checks what fields say together; see the base class."""
+    super().__post_init__()
+    if self.stop_at_target and self.target_perplexity is None:
+      raise SettingsError(
+        'stop_at_target', True, 'there is no target: give --target_perplexity, too'
+      )
 
   @property
   def training_group(self) -> str:

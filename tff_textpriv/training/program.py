@@ -158,7 +158,7 @@ def train(
       ahead.Ahead(functools.partial(_cohort, program)) as next_cohort,
     ):
       ended = 'finished'
-      while round_number < program.total_rounds:
+      while round_number < program.total_rounds and not search.has_ended:
         if stop or round_number == program.stop_after_round:
           ended = 'interrupted'
           break

@@ -20,11 +20,13 @@ class Selection:
     rule: `last` or `best_validation`.
     target: A value of the metric; the first round that reaches it is noted.
     metric: The validation metric that is to be small.
+    stops: Whether training ends with the round that reaches the target.
   """
 
   rule: str = LAST
   target: float | None = None
   metric: str = 'token_perplexity'
+  stops: bool = False
 
 
 class Search:
@@ -61,6 +63,11 @@ class Search:
     reached = selection.target is not None and value <= selection.target
     if reached and self.target_round is None:
       self.target_round = round_number
+
+  @property
+  def has_ended(self) -> bool:
+    """Whether there is nothing more to train for."""
+    return self._selection.stops and self.target_round is not None
 
   def selected(self, last_weights: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Returns the weights that count; the last ones if no evaluation was finite."""
