@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tff_textpriv.iterative_processes.algorithm import LANGUAGE_MODEL
+from tff_textpriv.iterative_processes.algorithm import LANGUAGE_MODEL, OWN_MECHANISM
 from tff_textpriv.privacy import outlook
 from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.training import experiment as experiment_lib
@@ -71,7 +71,8 @@ def fitted(
     The experiment; its `fitted` says what was chosen.
   """
   first = _with(chosen, given, _values(chosen, num_users))
-  if num_coordinates is None or 'adaptive_clipping' not in _names(chosen):
+  knows_size = num_coordinates is not None and 'adaptive_clipping' in _names(chosen)
+  if not first.fitted or not knows_size:
     return first
   run, privacy = first.run, first.privacy_settings
   cohort = run.cohort(num_users)
@@ -126,7 +127,9 @@ def _names(chosen: experiment_lib.Experiment) -> set[str]:
 
 
 def _values(chosen: experiment_lib.Experiment, num_users: int) -> Mapping[str, Any]:
-  """Returns the values for so many users; none for algorithms whose defaults do."""
+  """Returns the values for so many users; none for what they were not found for."""
+  if chosen.algorithm.mechanism != OWN_MECHANISM:
+    return {}
   known = _names(chosen)
   writes = chosen.task.kind == LANGUAGE_MODEL
   if 'adaptive_clipping' in known:
