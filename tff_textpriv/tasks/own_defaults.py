@@ -7,6 +7,7 @@ beforehand. The values were found on users of few texts each, 400 to 6,000 of th
 """
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from tff_textpriv.training import experiment as experiment_lib
 _COHORT_SHARE = 4
 _FEWEST, _MOST = 100, 2_000
 _MOST_WRITERS = 400  # Those of language models take longer.
+# Public text, in bytes, on which a first model is trained in minutes.
+_MOST_PUBLIC_TEXT = 32_000_000
 
 _CENTRAL = {
   'total_rounds': 40,
@@ -37,11 +40,8 @@ _CENTRAL_CLASSIFIER = {**_CENTRAL, 'server_momentum': 0.9}
 # The less users stand out of the noise of 40 rounds, the sooner noise has the upper hand:
 # how far they must stand out, the rounds, and the step of the server.
 _BY_STRENGTH = ((15.0, 40, 1.0), (8.0, 40, 0.5), (2.0, 20, 0.5), (0.0, 10, 0.5))
-_CENTRAL_LANGUAGE_MODEL = {
-  **_CENTRAL,
-  'max_words_per_user': 200,
-  'warm_start_epochs': 1,
-}
+_CENTRAL_LANGUAGE_MODEL = {**_CENTRAL, 'max_words_per_user': 200}
+_WARM_START = {'warm_start_epochs': 1}
 # A bit for each coordinate: Adam's steps have one size, so that bits of them would tell
 # which class is frequent and no more.
 _LOCAL_BITS = {
@@ -134,6 +134,8 @@ def _values(chosen: experiment_lib.Experiment, num_users: int) -> Mapping[str, A
   writes = chosen.task.kind == LANGUAGE_MODEL
   if 'adaptive_clipping' in known:
     values = _CENTRAL_LANGUAGE_MODEL if writes else _CENTRAL_CLASSIFIER
+    if writes and _has_little_public_text(chosen.task_settings.public_data):
+      values = {**values, **_WARM_START}
   elif 'quantization_range' in known and not writes:
     values = _LOCAL_BITS
   else:
@@ -143,3 +145,10 @@ def _values(chosen: experiment_lib.Experiment, num_users: int) -> Mapping[str, A
   there = num_users // (2 if chosen.algorithm_settings.learns_tokenizer else 1)
   cohort = max(1, min(there, most, max(_FEWEST, there // _COHORT_SHARE)))
   return {'clients_per_round': cohort, **values}
+
+
+def _has_little_public_text(path: str | None) -> bool:
+  """Tells whether there is public text, and not too much to begin with."""
+  if path is None or not os.path.isfile(path):
+    return False
+  return os.path.getsize(path) <= _MOST_PUBLIC_TEXT
