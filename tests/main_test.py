@@ -19,8 +19,8 @@ def test_tasks_tools_and_the_demo_are_listed():
 
 
 def test_a_name_runs_the_command_of_that_name():
-  given = ('--epsilon=2', '--noise_multiplier=1', '--cohort=100', '--format=json')
-  assert '"solved_for": "rounds"' in _run('plan', *given).stdout
+  given = ('--epsilon=2', '--rounds=100', '--cohort=20000', '--format=json')
+  assert '"solved_for": "noise_multiplier"' in _run('plan', *given).stdout
   assert 'python -m tff_textpriv.tasks.imdb' in _run('imdb', '--help').stdout
 
 
