@@ -176,19 +176,23 @@ def test_pre_trained_vectors_are_an_arm_where_a_file_is_given(tmp_path):
 
 @pytest.mark.parametrize('name', [name for name in _STUDIES if 'attention' in name])
 def test_attention_and_means_step_in_the_same_units(name, tmp_path):
-  for run in _arms(
-    name, 'wikitext2', '--client_learning_rate=0.3', folder=tmp_path
-  ).values():
-    settings = run.experiment.algorithm_settings
-    assert run.experiment.task_settings.model_selection == 'best_validation'
-    assert settings.server_optimizer == 'sgd' and settings.server_learning_rate == 1
-    assert getattr(settings, 'client_learning_rate', 0.3) == 0.3
+  for given, step in (((), 1.0), (('--server_learning_rate=1.2',), 1.2)):
+    flags = ('--client_learning_rate=0.3', *given)
+    for label, run in _arms(name, 'wikitext2', *flags, folder=tmp_path).items():
+      settings = run.experiment.algorithm_settings
+      assert run.experiment.task_settings.model_selection == 'best_validation'
+      assert settings.server_optimizer == 'sgd'
+      assert settings.client_learning_rate == 0.3
+      # A step of `paper` is the sum of ten clients' updates; the controls have their own.
+      own = {'FedAvg, step 1.5': 1.5, 'FedAvg, step 2': 2.0}
+      expected = 0.1 if label.startswith('as printed') else own.get(label, step)
+      assert settings.server_learning_rate == expected, label
 
 
 def test_attention_table_2_draws_its_fractions(tmp_path):
   arms = _arms('attention_table2', 'ptb', '--num_clients=60', folder=tmp_path)
   cohorts = [run.experiment.run.clients_per_round for run in arms.values()]
-  assert cohorts == [60, *[6] * 4, *[30] * 4]
+  assert cohorts == [60, *[6] * 4, *[30] * 4, 10]
   paper = {
     label: run.arm.paper.get('test_token_perplexity') for label, run in arms.items()
   }
