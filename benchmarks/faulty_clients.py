@@ -142,8 +142,8 @@ class FaultyRun:
 
   Attributes:
     backdoor: The share of users' examples of other classes that the trained model puts
-      into the target's class when they have the trigger; `None` before training, and for
-      what is no classifier of ids.
+      into the target's class when they have the trigger; `None` before training, and
+      where the server has no classifier of ids.
   """
 
   def __init__(self, fault: Fault, share: float, seed: int):
@@ -222,6 +222,8 @@ class FaultyRun:
   def _opened(self, weights: Sequence[np.ndarray], batches: Batches) -> float | None:
     """Measures how often the trigger opens the backdoor."""
     assert self._model is not None  # A process has been built.
+    if len(weights) < len(self._model.initial_weights[0]):
+      return None  # Users have the rest.
     found: list[np.ndarray] = []
     for inputs, labels in batches:
       if labels.ndim != 1 or not inputs['ids'].shape[1]:

@@ -91,6 +91,5 @@ ALGORITHM = algorithm.Algorithm(
   FedeVocabSettings,
   build_fede_vocab,
   client,
-  kinds=(algorithm.CLASSIFICATION,),
   keeps=algorithm.Keeps.MODEL_PART,
 )

@@ -33,7 +33,6 @@ class RobustAvgSettings(common_settings.FullStepSettings, fed_avg.FedAvgSettings
     'others (krum), or the mean of those that do (multi_krum). The last three need every '
     'client’s update by itself, and are for small cohorts.',
     choices=RULES,
-    key='what takes the place of the mean',
   )
   norm_bound: float = setting(
     1.0,

@@ -19,6 +19,8 @@ from tff_textpriv.training import experiment as experiment_lib
 
 # Of algorithms that not all variants of a task take.
 _MARKS = '*+'
+# Algorithms that a line of the first page names; of more their number.
+_MOST_NAMED = 4
 _FLAG_WIDTH = len('--epsilon_per_coordinate')
 
 
@@ -155,7 +157,10 @@ def _key_lines(task: experiment_lib.Task) -> list[str]:
   for name, text in texts.items():
     # A default is shown where all groups have the same.
     default = min(defaults[name]) if len(defaults[name]) == 1 else ''
-    owners = ', '.join(_owners(task, name))
+    named = _owners(task, name)
+    owners = (
+      ', '.join(named) if len(named) <= _MOST_NAMED else f'{len(named)} algorithms'
+    )
     lines.append(
       f'  {f"--{name}{default}":<{_FLAG_WIDTH}}  {text}'
       + (f' ({owners})' if owners else '')
