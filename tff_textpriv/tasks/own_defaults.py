@@ -47,6 +47,8 @@ _WARM_START = {'warm_start_epochs': 1}
 _LOCAL_BITS = {
   'total_rounds': 40,
   'rounds_per_eval': 10,
+  # Each in its turn: whoever is drawn by chance may be drawn each time, and pays for it.
+  'cohort_sampling': 'separated',
   'client_optimizer': 'sgd',
   'client_learning_rate': 1.0,
   'quantization_range': 0.25,
