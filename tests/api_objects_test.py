@@ -198,7 +198,8 @@ class _Factory(tff.aggregators.WeightedAggregationFactory):
   'algorithm', registry.ALGORITHMS.values(), ids=registry.ALGORITHMS
 )
 def test_an_own_aggregator_is_used_or_refused(algorithm):
-  if algorithm.privacy is not privacy.NoPrivacySettings:
+  has_own = algorithm.privacy is not privacy.NoPrivacySettings
+  if has_own or algorithm.averages_its_way:
     task = 'imdb' if 'classification' in algorithm.kinds else 'stackoverflow'
     task = 'agnews' if not algorithm.has_whole_model else task
     with pytest.raises(flags.UsageError, match='takes no aggregator of your own'):

@@ -101,6 +101,7 @@ class Algorithm:
     mechanism: The name of the one that has taken its place.
     kinds: The kinds of task that it can train on.
     keeps: What its devices keep for themselves.
+    averages_its_way: Whether it has an average of its own, whose place no other can take.
     gathers_data: Whether it trains on all data in one place, and so has no clients.
     refuses: Why it cannot have the mechanism of some settings, if there is more to say
       than that their flags are not its own.
@@ -118,6 +119,7 @@ class Algorithm:
   mechanism: str = OWN_MECHANISM
   kinds: tuple[str, ...] = KINDS
   keeps: Keeps = Keeps.NOTHING
+  averages_its_way: bool = False
   gathers_data: bool = False
   refuses: Mapping[type[MechanismSettings], str] = dataclasses.field(
     default_factory=dict

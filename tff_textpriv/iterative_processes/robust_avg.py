@@ -122,4 +122,5 @@ ALGORITHM = algorithm.Algorithm(
   'federated averaging that bears faulty clients',
   RobustAvgSettings,
   build_robust_avg,
+  averages_its_way=True,
 )

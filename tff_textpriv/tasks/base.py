@@ -173,7 +173,8 @@ def _check_own(
       f'--algo={algorithm.name} takes no model of your own: it must know which of its '
       'weights belong to words'
     )
-  if own.aggregator is not None and algorithm.privacy is not NoPrivacySettings:
+  averages = algorithm.privacy is NoPrivacySettings and not algorithm.averages_its_way
+  if own.aggregator is not None and not averages:
     raise flags.UsageError(
       f'--algo={algorithm.name} takes no aggregator of your own: what it does with '
       'updates is its own matter; fed_avg and its like do'
