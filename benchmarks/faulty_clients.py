@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import algorithm, contract
+from tff_textpriv.iterative_processes import algorithm, contract, marked_model
 from tff_textpriv.models import classifiers
 from tff_textpriv.training import program as program_lib
 
@@ -99,42 +99,12 @@ def with_factors(
   model: tff.learning.models.FunctionalModel,
 ) -> tff.learning.models.FunctionalModel:
   """Returns a model whose batches say by what their gradients are multiplied."""
-  inputs_spec, labels_spec = model.input_spec
 
-  @tf.function(autograph=False)
-  def predict_on_batch(weights, inputs, training):
-    output = model.predict_on_batch(weights, inputs['inputs'], training)
-    return output, inputs['factor']
-
-  @tf.function(autograph=False)
-  def loss(output, label, sample_weight=None):
-    inner, factor = output
-    value = model.loss(inner, label, sample_weight)
+  def loss(own: Callable[[], tf.Tensor], factor: tf.Tensor) -> tf.Tensor:
+    value = own()
     return tf.stop_gradient(value) + factor * (value - tf.stop_gradient(value))
 
-  @tf.function(autograph=False)
-  def update_metrics(state, labels, batch_output, sample_weight=None):
-    inner = tff.learning.models.BatchOutput(
-      loss=batch_output.loss,
-      predictions=batch_output.predictions[0],
-      num_examples=batch_output.num_examples,
-    )
-    return model.update_metrics_state(state, labels, inner, sample_weight)
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=model.initial_weights,
-    predict_on_batch_fn=predict_on_batch,
-    loss_fn=loss,
-    metrics_fns=(
-      model.initialize_metrics_state,
-      update_metrics,
-      model.finalize_metrics,
-    ),
-    input_spec=(
-      collections.OrderedDict(inputs=inputs_spec, factor=_FACTOR_SPEC),
-      labels_spec,
-    ),
-  )
+  return marked_model.with_mark(model, _FACTOR_SPEC, lambda _, factor: factor, loss)
 
 
 class FaultyRun:
@@ -142,8 +112,8 @@ class FaultyRun:
 
   Attributes:
     backdoor: The share of users' examples of other classes that the trained model puts
-      into the target's class when they have the trigger; `None` before training, and
-      where the server has no classifier of ids.
+      into the target's class when they have the trigger; `None` before training, for what
+      is no classifier of ids, and where devices keep something.
   """
 
   def __init__(self, fault: Fault, share: float, seed: int):
@@ -185,11 +155,12 @@ class FaultyRun:
     outcome = program_lib.train(
       dataclasses.replace(program, client_data=client_data), *run
     )
-    users = program.sampler.client_ids[:_MEASURED_USERS]
-    read = program.client_data(users, outcome.rounds_done)
-    place = names.index(contract.BATCHES)
-    batches = [each if len(names) == 1 else each[place] for each in read]
-    self.backdoor = self._opened(outcome.weights, sum(batches, []))
+    if program.devices is None:  # Asking for data would begin a round of devices.
+      users = program.sampler.client_ids[:_MEASURED_USERS]
+      read = program.client_data(users, outcome.rounds_done)
+      place = names.index(contract.BATCHES)
+      batches = [each if len(names) == 1 else each[place] for each in read]
+      self.backdoor = self._opened(outcome.weights, sum(batches, []))
     return outcome
 
   def is_faulty(self, user: str) -> bool:
@@ -214,16 +185,11 @@ class FaultyRun:
       rng = randomness.generator(self._seed, 'fault', user, round_number)
       batches = self._fault.spoil(batches, rng)
       factor = np.array(self._fault.factor, np.float32)
-    return [
-      (collections.OrderedDict(inputs=inputs, factor=factor), labels)
-      for inputs, labels in batches
-    ]
+    return [marked_model.batch(inputs, factor, labels) for inputs, labels in batches]
 
   def _opened(self, weights: Sequence[np.ndarray], batches: Batches) -> float | None:
     """Measures how often the trigger opens the backdoor."""
     assert self._model is not None  # A process has been built.
-    if len(weights) < len(self._model.initial_weights[0]):
-      return None  # Users have the rest.
     found: list[np.ndarray] = []
     for inputs, labels in batches:
       if labels.ndim != 1 or not inputs['ids'].shape[1]:

@@ -47,7 +47,7 @@ def test_a_factor_multiplies_gradients_and_leaves_the_loss_as_it_is(factor):
   model = _model()
   ((inputs, labels),) = _batches(1)
   loss, gradients = _gradients(model, inputs, labels)
-  marked = collections.OrderedDict(inputs=inputs, factor=np.float32(factor))
+  marked = collections.OrderedDict(inputs=inputs, mark=np.float32(factor))
   same, found = _gradients(faulty_clients.with_factors(model), marked, labels)
   assert same == pytest.approx(loss)
   for one, other in zip(gradients, found, strict=True):

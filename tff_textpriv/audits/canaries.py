@@ -8,11 +8,10 @@ norm this is the worst case: the gradient is so large that clipping is what boun
 update, and in high dimension the directions of any two canaries are nearly orthogonal.
 """
 
-import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_textpriv import randomness
-from tff_textpriv.iterative_processes import common_settings, stacked_batches
+from tff_textpriv.iterative_processes import (
+  common_settings,
+  marked_model,
+  stacked_batches,
+)
 
 # Sign of the canary's update, 0 for a user who is none; and the seed of its direction.
 _MARK_SPEC = tf.TensorSpec([3], tf.int32)
@@ -110,55 +113,26 @@ def with_canaries(
     A model of the same weights, whose batches are those of `unmarked` and
     `canary_batches`. Without a mark it is the model.
   """
-  inputs_spec, labels_spec = model.input_spec
 
-  @tf.function(autograph=False)
-  def predict_on_batch(weights, inputs, training):
-    output = model.predict_on_batch(weights, inputs['inputs'], training)
-    mark = inputs['mark']
+  def seen(weights: Any, mark: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     # A loss of zero whose gradient is the direction.
     along = tf.cond(
       tf.equal(mark[0], 0),
       lambda: tf.zeros([]),
       lambda: tf.cast(mark[0], tf.float32) * _along(weights[0], mark[1:]),
     )
-    return output, gradient * (along - tf.stop_gradient(along)), mark[0]
+    return gradient * (along - tf.stop_gradient(along)), mark[0]
 
-  @tf.function(autograph=False)
-  def loss(output, label, sample_weight=None):
-    inner, along, sign = output
-    return tf.cond(
-      tf.equal(sign, 0), lambda: model.loss(inner, label, sample_weight), lambda: along
-    )
+  def loss(own: Callable[[], tf.Tensor], seen_of_mark: Any) -> tf.Tensor:
+    along, sign = seen_of_mark
+    return tf.cond(tf.equal(sign, 0), own, lambda: along)
 
-  @tf.function(autograph=False)
-  def update_metrics(state, labels, batch_output, sample_weight=None):
-    inner = tff.learning.models.BatchOutput(
-      loss=batch_output.loss,
-      predictions=batch_output.predictions[0],
-      num_examples=batch_output.num_examples,
-    )
-    return model.update_metrics_state(state, labels, inner, sample_weight)
-
-  return tff.learning.models.FunctionalModel(
-    initial_weights=model.initial_weights,
-    predict_on_batch_fn=predict_on_batch,
-    loss_fn=loss,
-    metrics_fns=(
-      model.initialize_metrics_state,
-      update_metrics,
-      model.finalize_metrics,
-    ),
-    input_spec=(
-      collections.OrderedDict(inputs=inputs_spec, mark=_MARK_SPEC),
-      labels_spec,
-    ),
-  )
+  return marked_model.with_mark(model, _MARK_SPEC, seen, loss)
 
 
 def unmarked(batches: Sequence[Any]) -> list[Any]:
   """Returns the batches of a user who is no canary."""
-  return [_marked(inputs, _NO_MARK, labels) for inputs, labels in batches]
+  return [marked_model.batch(inputs, _NO_MARK, labels) for inputs, labels in batches]
 
 
 def canary_batches(batch_type: tff.Type, strength: Strength, mark: np.ndarray) -> list:
@@ -173,7 +147,7 @@ def canary_batches(batch_type: tff.Type, strength: Strength, mark: np.ndarray) -
     batch_type,
     lambda part: np.ones([1 if n is None else n for n in part.shape], part.dtype),
   )
-  return [_marked(inputs['inputs'], mark, labels)] * strength.num_steps
+  return [marked_model.batch(inputs['inputs'], mark, labels)] * strength.num_steps
 
 
 def signs(direction_seed: Any, size: int) -> tf.Tensor:
@@ -245,7 +219,3 @@ def _along(weights: Sequence[tf.Tensor], direction_seed: tf.Tensor) -> tf.Tensor
       for piece, weight in zip(pieces, weights, strict=True)
     ]
   )
-
-
-def _marked(inputs: Any, mark: np.ndarray, labels: Any) -> tuple[Any, Any]:
-  return collections.OrderedDict(inputs=inputs, mark=mark), labels

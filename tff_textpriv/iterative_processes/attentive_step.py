@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import attentive, of_mechanism
 from tff_textpriv.iterative_processes import (
+  client_results,
   common_settings,
   optimizers,
   seeded_client_work,
@@ -30,12 +31,13 @@ def client_work(
     tff.learning.ClientWeighting.NUM_EXAMPLES,
     mechanism,
   )
-  state_type, weights_type, data_type = training.next.type_signature.parameter
 
-  @tff.tensorflow.computation(
-    weights_type.member, training.next.type_signature.result.result.member
-  )
-  def prepare(weights, result):
+  def prepare(
+    weights: tff.learning.models.ModelWeights,
+    client_data: Any,
+    result: tff.learning.templates.ClientResult,
+  ) -> tff.learning.templates.ClientResult:
+    del client_data
     delta, seed = result.update['delta'], result.update['seed']
     update = of_mechanism.seen(mechanism, delta, seed, 'server')
     weight = result.update_weight
@@ -48,15 +50,7 @@ def client_work(
     value = attentive.client_value(weights.trainable, update)
     return tff.learning.templates.ClientResult(value, weight)
 
-  @tff.federated_computation(state_type, weights_type, data_type)
-  def next_round(state, weights, client_data):
-    output = training.next(state, weights, client_data)
-    result = tff.federated_map(prepare, (weights, output.result))
-    return tff.templates.MeasuredProcessOutput(
-      output.state, result, output.measurements
-    )
-
-  return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
+  return client_results.changed(training, prepare)
 
 
 def whole_gradient(weights: tff.learning.models.ModelWeights, aggregate: Any) -> Any:

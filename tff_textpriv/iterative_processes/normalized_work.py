@@ -1,6 +1,7 @@
 """Client updates per step, and the process that averages them (FedNova)."""
 
 import collections
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import of_mechanism
 from tff_textpriv.iterative_processes import (
+  client_results,
   common_settings,
   optimizers,
   seeded_client_work,
@@ -38,7 +40,7 @@ def build(
   )
 
 
-def _gradient(weights, aggregate):
+def _gradient(weights: Any, aggregate: Any) -> Any:
   """Returns the mean update per step times the mean number of steps."""
   del weights
   return tf.nest.map_structure(
@@ -61,13 +63,12 @@ def _client_work(
     ),
     loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
   )
-  state_type, weights_type, batches_type = training.next.type_signature.parameter
   momentum = settings.client_momentum
 
-  @tff.tensorflow.computation(
-    batches_type.member, training.next.type_signature.result.result.member
-  )
-  def normalize(batches, result):
+  def normalize(
+    weights: Any, batches: tf.data.Dataset, result: tff.learning.templates.ClientResult
+  ) -> tff.learning.templates.ClientResult:
+    del weights
     num_steps = batches.reduce(0.0, lambda count, _: count + 1.0)
     # |a_k|: each gradient counts 1 + rho + rho^2 + ... up to the last step.
     lag = momentum * (1.0 - momentum**num_steps) / (1.0 - momentum)
@@ -80,12 +81,4 @@ def _client_work(
       update_weight=result.update_weight,
     )
 
-  @tff.federated_computation(state_type, weights_type, batches_type)
-  def next_round(state, weights, batches):
-    output = training.next(state, weights, batches)
-    result = tff.federated_map(normalize, (batches, output.result))
-    return tff.templates.MeasuredProcessOutput(
-      output.state, result, output.measurements
-    )
-
-  return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
+  return client_results.changed(training, normalize)

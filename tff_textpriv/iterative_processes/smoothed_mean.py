@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import of_mechanism
 from tff_textpriv.iterative_processes import (
+  client_results,
   common_settings,
   optimizers,
   seeded_client_work,
@@ -84,19 +85,13 @@ def _client_work(
     client_weighting=tff.learning.ClientWeighting.UNIFORM,
     loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
   )
-  state_type, weights_type, batches_type = training.next.type_signature.parameter
 
-  @tff.tensorflow.computation(training.next.type_signature.result.result.member)
-  def weigh(result):
+  def weigh(
+    weights: Any, batches: Any, result: tff.learning.templates.ClientResult
+  ) -> tff.learning.templates.ClientResult:
+    del weights, batches
     return tff.learning.templates.ClientResult(
       message(result.update, clip), result.update_weight
     )
 
-  @tff.federated_computation(state_type, weights_type, batches_type)
-  def next_round(state, weights, batches):
-    output = training.next(state, weights, batches)
-    return tff.templates.MeasuredProcessOutput(
-      output.state, tff.federated_map(weigh, output.result), output.measurements
-    )
-
-  return tff.learning.templates.ClientWorkProcess(training.initialize, next_round)
+  return client_results.changed(training, weigh)
