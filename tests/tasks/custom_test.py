@@ -100,7 +100,7 @@ def test_every_algorithm_goes_with_one_s_own_text(name):
 
 def test_an_algorithm_of_the_other_kind_is_refused_saying_how_to_get_there():
   with pytest.raises(flags.UsageError, match='the task custom without --label_column'):
-    _parse('--algo=fede_vocab')
+    _parse('--algo=fed_recon')
   with pytest.raises(
     flags.UsageError, match='the task custom with --label_column, whi'
   ):
@@ -265,7 +265,7 @@ def test_no_privacy_is_claimed_for_clients_who_are_not_users(posts):
 
 
 def test_tools_that_share_flags_know_those_of_both_kinds():
-  classifier = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fede_vocab'])
+  classifier = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_recon'])
   assert 'federation' in classifier and 'public_data' not in classifier
   either = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
   assert {'federation', 'public_data'} <= either

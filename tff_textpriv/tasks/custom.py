@@ -222,12 +222,21 @@ def _say_what_is_there(
   examples: labelled.LabelledData | None,
   seed: int,
 ) -> tuple[str, ...]:
-  """Prints the summary of the data, and returns its lines."""
-  lines = data_summary.describe(
-    path, data, examples, max_texts=chosen.max_examples_per_user, seed=seed
-  )
-  print('\n'.join(lines))
-  return tuple(lines)
+  """Prints the summary of the data; returns what of it a run may keep.
+
+  What classes are called is the users' own text, and stays on the screen.
+  """
+
+  def described(shown: labelled.LabelledData | None) -> list[str]:
+    return data_summary.describe(
+      path, data, shown, max_texts=chosen.max_examples_per_user, seed=seed
+    )
+
+  print('\n'.join(described(examples)))
+  if examples is not None:
+    numbers = tuple(f'class {i + 1}' for i in range(len(examples.classes)))
+    examples = dataclasses.replace(examples, classes=numbers)
+  return tuple(described(examples))
 
 
 def _fit(
