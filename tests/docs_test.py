@@ -224,6 +224,8 @@ def _run_python(page) -> None:
 def test_python_runs(page, tmp_path, monkeypatch, tff_runtime):
   del tff_runtime  # For computations.
   monkeypatch.chdir(tmp_path)
+  # What a page registers is forgotten with it.
+  monkeypatch.setattr(registry, 'ALGORITHMS', dict(registry.ALGORITHMS))
   _run_python(page)
 
 
