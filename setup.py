@@ -77,7 +77,7 @@ setuptools.setup(
       'types-tqdm',
     ],
     # Newer IPythons need a typing-extensions that TFF's pin excludes.
-    'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbformat'],
+    'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbconvert', 'nbformat'],
   },
   classifiers=[
     'Development Status :: 4 - Beta',
