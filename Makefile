@@ -1,6 +1,7 @@
 # `make demo` and `make test` need Python 3.11 with pip and venv, and nothing else.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -15,10 +16,11 @@ endef
 # An environment for each file of requirements.
 PEERS := $(patsubst benchmarks/%.txt,build/%/.installed,$(wildcard benchmarks/peers/*.txt))
 
-.PHONY: help demo test lint unit format lock dependencies build-files clean benchmark-peers
+.PHONY: help demo picture test lint unit format lock dependencies build-files clean benchmark-peers
 
 help:
 	@echo 'make demo    install into .venv and watch a private language model train'
+	@echo 'make picture  take the picture of the README, with a chromium, from the page of the demo'
 	@echo 'make test    install into .venv and run linters and tests'
 	@echo 'make lint    only the linters;  make unit  only the tests;  make format'
 	@echo 'make lock    resolve the requirements anew into requirements.lock'
@@ -34,7 +36,12 @@ $(INSTALLED): requirements.lock setup.py
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/python -m tff_textpriv.tools.study --flagfile=demo.flags
+	$(BIN)/python -m tff_textpriv demo
+
+picture: demo
+	$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=900,1180 \
+	  --screenshot=docs/figures/report.png \
+	  file://$(CURDIR)/runs/studies/demo_stackoverflow/report.html
 
 test: lint unit
 

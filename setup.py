@@ -28,7 +28,11 @@ setuptools.setup(
   packages=setuptools.find_packages(include=['tff_textpriv', 'tff_textpriv.*']),
   package_data={
     'tff_textpriv': ['py.typed'],
-    'tff_textpriv.experiments': ['studies/*.toml', 'studies/common/*.toml'],
+    'tff_textpriv.experiments': [
+      'demo.flags',
+      'studies/*.toml',
+      'studies/common/*.toml',
+    ],
     'tff_textpriv.reports': ['style.css'],
   },
   # The engine (TFF 0.87.0) has wheels for 3.9 to 3.11; the lock is made for 3.11.
@@ -74,7 +78,7 @@ setuptools.setup(
       'types-tqdm',
     ],
     # Newer IPythons need a typing-extensions that TFF's pin excludes.
-    'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbformat'],
+    'notebooks': ['ipykernel', 'ipython<8.23', 'nbclient', 'nbconvert', 'nbformat'],
   },
   classifiers=[
     'Development Status :: 4 - Beta',

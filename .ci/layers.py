@@ -14,10 +14,14 @@ BASE = frozenset({'files', 'settings', 'flags', 'randomness'})
 
 # What each part may import of the package, besides itself.
 ALLOWED: dict[str, frozenset[str]] = {
+  '__main__': frozenset({'settings'}),
   'settings': frozenset(),
   'metrics': frozenset(),
+  'sanity': frozenset({'metrics'}),
   'run_folder': frozenset({'files'}),
-  'results': frozenset({'settings', 'run_folder', 'models'}),
+  'results': frozenset(
+    {'flags', 'settings', 'run_folder', 'models', 'export', 'reports'}
+  ),
   'flags': frozenset({'settings'}),
   'randomness': frozenset(),
   'files': frozenset(),
@@ -28,11 +32,14 @@ ALLOWED: dict[str, frozenset[str]] = {
   'aggregators': BASE | {'privacy'},
   'iterative_processes': BASE | {'text', 'privacy', 'models', 'aggregators'},
   'runtime': BASE,
-  'reports': frozenset({'files', 'settings', 'privacy', 'metrics', 'run_folder'}),
+  'reports': frozenset(
+    {'files', 'settings', 'privacy', 'metrics', 'sanity', 'run_folder'}
+  ),
   'export': frozenset({'files', 'run_folder', 'text', 'models'}),
 }
 ALLOWED['training'] = BASE | {
   'metrics',
+  'sanity',
   'text',
   'privacy',
   'models',
@@ -57,6 +64,7 @@ ALLOWED['api'] = ALLOWED['tasks'] | {'tasks', 'results'}
 # The parts that never import TFF.
 NO_TFF = BASE | {
   'metrics',
+  'sanity',
   'run_folder',
   'results',
   'text',

@@ -1,6 +1,7 @@
 """Runs of objects: own data, settings, models and aggregators."""
 
 import collections
+import dataclasses
 import json
 import traceback
 
@@ -10,12 +11,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 import tff_textpriv
-from tff_textpriv import flags
+from tff_textpriv import flags, results
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.aggregators import of_mechanism
 from tff_textpriv.iterative_processes import classification_model, registry
 from tff_textpriv.models import classifiers
 from tff_textpriv.privacy import errors
+from tff_textpriv.tasks import base
 from tff_textpriv.training import output
 
 algorithms = tff_textpriv.algorithms
@@ -81,6 +83,15 @@ def test_a_frame_trains_a_classifier_with_the_settings_of_an_object():
   assert result.config['client_learning_rate'] == 0.25
   assert result.config['label_column'] == 'stars'
   assert result.metrics['test_num_examples'] > 0
+  assert 0 < result.metrics['test_majority_accuracy'] < 1
+  assert result.sanity and result.sanity[0] in str(result)
+  texts = ['sun rain', 'red blue']
+  shares = result.probabilities(texts)
+  assert result.predict(texts) == [max(each, key=each.get) for each in shares]
+  assert [name for name, _ in result.suggest(texts[0])] == list(shares[0])
+  assert result.report().read_text().count('<h2>Result</h2>') == 1
+  with pytest.raises(results.ResultsError, match='a list of texts'):
+    result.predict('sun rain')
   again = tff_textpriv.run(task, settings, **_SHORT)
   assert again.metrics == result.metrics
   changed = [*_records(59), {'author': 'x', 'body': 'sun', 'stars': 1}]
@@ -274,3 +285,53 @@ def test_no_error_shows_what_users_have_written(mistake):
     shown += ''.join(traceback.format_exception_only(cause))
     cause = cause.__cause__
   assert _MARK not in shown
+
+
+@pytest.fixture
+def registries(monkeypatch):
+  """What may be added to for the time of a test."""
+  monkeypatch.setattr(registry, 'ALGORITHMS', dict(registry.ALGORITHMS))
+  monkeypatch.setattr(base, '_OWN', {})
+
+
+def test_parts_of_ones_own_are_known_once_they_are_registered(registries):
+  own = dataclasses.replace(registry.ALGORITHMS['fed_avg'], name='my_avg')
+  tff_textpriv.register(own)
+  tff_textpriv.register(own)  # A cell may be run again.
+  task = dataclasses.replace(base.find('imdb'), name='my_reviews')
+  tff_textpriv.register(task)
+  tff_textpriv.register(privacy.LocalPrivacySettings, name='bits', of='dp_fed_avg')
+  chosen = base.make_experiment(base.find('my_reviews'), {'algo': 'my_avg'})
+  assert chosen.folder.name == 'my_reviews_my_avg'
+  given = {'algo': 'dp_fed_avg', 'mechanism': 'bits', 'epsilon': 3}
+  noised = base.make_experiment(task, given).privacy_settings
+  assert isinstance(noised, privacy.LocalPrivacySettings) and noised.target_epsilon == 3
+
+
+def test_names_of_the_package_are_not_given_away(registries):
+  with pytest.raises(ValueError, match='--algo=fed_avg: is an algorithm of the'):
+    tff_textpriv.register(registry.ALGORITHMS['fed_avg'])
+  with pytest.raises(ValueError, match='--task=imdb: is a task of the package'):
+    tff_textpriv.register(base.find('imdb'))
+  with pytest.raises(
+    ValueError, match='--mechanism=distributed: --algo=dp_fed_avg has'
+  ):
+    tff_textpriv.register(
+      privacy.LocalPrivacySettings, name='distributed', of='dp_fed_avg'
+    )
+  with pytest.raises(ValueError, match='did you mean fed_avg'):
+    tff_textpriv.register(privacy.LocalPrivacySettings, name='bits', of='fedavg')
+  with pytest.raises(ValueError, match='int is no Algorithm'):
+    tff_textpriv.register(3)
+
+
+def test_an_execution_ends_its_workers_with_its_block():
+  @tff.tensorflow.computation
+  def three():
+    return tf.constant(3)
+
+  with tff_textpriv.execution() as running:
+    assert three() == 3
+    (worker,) = running.workers
+    assert worker.process.exit_code is None
+  assert worker.process.exit_code is not None

@@ -86,7 +86,6 @@ def repository(tmp_path_factory):
   root = tmp_path_factory.mktemp('repository')
   for folder in ('tff_textpriv', 'benchmarks'):
     shutil.copytree(_ROOT / folder, root / folder)
-  shutil.copy(_ROOT / 'demo.flags', root)
   package = root / 'tff_textpriv'
   for block, file in zip(_python_blocks(_CONTRIBUTING), _WALK_THROUGH, strict=True):
     (package / file).write_text(block.text)
@@ -225,6 +224,8 @@ def _run_python(page) -> None:
 def test_python_runs(page, tmp_path, monkeypatch, tff_runtime):
   del tff_runtime  # For computations.
   monkeypatch.chdir(tmp_path)
+  # What a page registers is forgotten with it.
+  monkeypatch.setattr(registry, 'ALGORITHMS', dict(registry.ALGORITHMS))
   _run_python(page)
 
 

@@ -64,11 +64,14 @@ def test_every_cell_is_python_or_ipython(file):
 
 
 @_each_notebook
-def test_every_run_and_command_is_understood(file, monkeypatch):
+def test_every_run_and_command_is_understood(file, monkeypatch, tmp_path):
+  monkeypatch.chdir(tmp_path)
   experiments = []
   monkeypatch.setattr(api.base, 'run', lambda each: experiments.append(each) or 0)
   monkeypatch.setattr(results, 'load', lambda folder: None)
   for source in _code(file):
+    if 'posts.csv' in source and 'csv.writer' in source:
+      exec(source, {'pathlib': pathlib})
     if source.startswith(_SCRIPT) and 'tff_textpriv.run(' in source:
       exec(source.removeprefix(_SCRIPT), {})
   commands = [

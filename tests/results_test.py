@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+import types
 
 import pytest
 
@@ -76,3 +78,30 @@ def test_a_folder_without_a_run_and_a_run_that_has_not_finished_are_refused(fold
   (folder / 'config.json').unlink()
   with pytest.raises(results.ResultsError, match='not the folder of a run'):
     tff_textpriv.load(folder)
+
+
+def test_rounds_are_a_frame_where_pandas_is_and_say_so_where_it_is_not(
+  folder, monkeypatch
+):
+  class Frame:
+    def __init__(self, rows):
+      self.rows = rows
+
+    def set_index(self, name):
+      return name, self.rows
+
+  result = tff_textpriv.load(folder)
+  monkeypatch.setitem(sys.modules, 'pandas', types.SimpleNamespace(DataFrame=Frame))
+  assert result.to_frame() == ('round', result.rounds)
+  monkeypatch.setitem(sys.modules, 'pandas', None)
+  with pytest.raises(results.ResultsError, match='pip install pandas'):
+    result.to_frame()
+
+
+def test_sentences_on_whether_it_is_any_good_are_those_of_the_run(folder):
+  assert tff_textpriv.load(folder).sanity == []
+  figures = {'rounds': 4, 'epsilon': None, 'sanity': ['NOT BETTER than a guess']}
+  (folder / 'results.json').write_text(json.dumps(figures))
+  result = tff_textpriv.load(folder)
+  assert result.sanity == ['NOT BETTER than a guess']
+  assert 'NOT BETTER than a guess' in repr(result)

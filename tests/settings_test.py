@@ -155,3 +155,17 @@ def test_errors_of_ours_become_one_sentence_and_others_keep_their_traceback(caps
 
   with pytest.raises(ValueError, match='invalid literal'):
     flags.exit_with_sentences(lambda: int('x'), lambda: '')
+
+
+def test_a_name_without_its_underscores_leaves_no_doubt():
+  known = ['dp_fed_avg', 'fed_avg', 'lg_fedavg']
+  assert settings.did_you_mean('fedavg', known) == '; did you mean fed_avg?'
+  assert settings.did_you_mean('DPFedAvg', known) == '; did you mean dp_fed_avg?'
+
+
+def test_a_short_name_is_that_of_the_flag_that_it_means_unless_it_is_one_itself():
+  assert flags.in_full('--epsilon=2', {'target_epsilon'}) == '--target_epsilon=2'
+  assert flags.in_full('-epsilon', {'target_epsilon'}) == '--target_epsilon'
+  for known in ({'epsilon', 'target_epsilon'}, {'clip'}):
+    assert flags.in_full('--epsilon=2', known) == '--epsilon=2'
+  assert flags.in_full('epsilon=2', {'target_epsilon'}) == 'epsilon=2'

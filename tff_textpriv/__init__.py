@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
   from tff_textpriv import aggregators, iterative_processes, privacy, tasks
   from tff_textpriv import iterative_processes as algorithms
-  from tff_textpriv.api import run
+  from tff_textpriv.api import execution, register, run
   from tff_textpriv.results import Result, load
   from tff_textpriv.tasks.objects import open_task as task
   from tff_textpriv.tasks.own_data import from_client_data, from_frame, from_records
 
 __version__ = '0.1.0'
 __all__ = [
-  'Result', 'load', 'run', 'task', 'from_client_data', 'from_frame', 'from_records',
+  'Result', 'load', 'run', 'register', 'execution', 'task',
+  'from_client_data', 'from_frame', 'from_records',
   'aggregators', 'algorithms', 'iterative_processes', 'privacy', 'tasks',
 ]  # fmt: skip
 
@@ -22,6 +23,8 @@ _PLACES = {
   'Result': 'results:Result',
   'load': 'results:load',
   'run': 'api:run',
+  'register': 'api:register',
+  'execution': 'api:execution',
   'task': 'tasks.objects:open_task',
   'from_client_data': 'tasks.own_data:from_client_data',
   'from_frame': 'tasks.own_data:from_frame',

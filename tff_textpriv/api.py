@@ -6,14 +6,22 @@ result = tff_textpriv.run('imdb', 'rr_ldp', total_rounds=10)
 result.metrics['test_auc'], result.privacy_card, result.model
 """
 
+import contextlib
 import dataclasses
+import os
+import pathlib
 import signal
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import flags, results
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.iterative_processes import algorithm as algorithm_lib
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.iterative_processes.algorithm import OWN_MECHANISM
+from tff_textpriv.privacy import mechanism as mechanism_lib
+from tff_textpriv.runtime import execution as execution_lib
+from tff_textpriv.runtime import heaps
 from tff_textpriv.tasks import base, objects
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import own_parts
@@ -80,6 +88,79 @@ def run(
   return results.load(experiment.folder)
 
 
+def register(
+  item: algorithm_lib.Algorithm
+  | experiment_lib.Task
+  | type[mechanism_lib.MechanismSettings],
+  *,
+  name: str = '',
+  of: str = '',
+) -> None:
+  """Adds an algorithm, a task or a mechanism of your own, under its name.
+
+  From then on, `run` and `task` of this process know it, with flags, help, checkpoints,
+  card, report and ledger. What was added before under the same name is replaced, so that a
+  notebook's cell can be run again.
+
+  Args:
+    item: An `Algorithm`, a `Task`, or the class of a mechanism's settings.
+    name: What a mechanism is called: the value of `mechanism`.
+    of: The name of the algorithm that may have it.
+
+  Raises:
+    ValueError: If the package has one of that name, or it is none of these.
+  """
+  if isinstance(item, algorithm_lib.Algorithm):
+    registry.register(item)
+  elif isinstance(item, experiment_lib.Task):
+    base.register(item)
+  elif isinstance(item, type) and issubclass(item, mechanism_lib.MechanismSettings):
+    if not name or not of:
+      raise flags.UsageError(
+        "a mechanism needs a name and an algorithm: register(MySettings, name='mine', "
+        "of='dp_fed_avg')"
+      )
+    registry.offer(name, item, of)
+  else:
+    raise flags.UsageError(
+      f'{type(item).__name__} is no Algorithm, no Task and no class of MechanismSettings'
+    )
+
+
+@contextlib.contextmanager
+def execution(
+  num_workers: int = 1,
+  workers: Sequence[str] = (),
+  *,
+  log_dir: str | os.PathLike[str] | None = None,
+) -> 'Iterator[execution_lib.Runtime]':
+  """Runs TFF computations of your own on workers that end with the block.
+
+  Without it, TFF starts a worker by itself, which outlives Python. These are those of a
+  run: nobody else reaches them, and none is left behind, even if Python is killed.
+
+  Args:
+    num_workers: Worker processes of this machine, over which a cohort is spread.
+    workers: Workers of other machines, `host:port`, in their place.
+    log_dir: Where local workers write what they say; nowhere that stays, by default.
+
+  Yields:
+    The workers; `restart()` replaces those that died.
+
+  Example:
+    >>> with tff_textpriv.execution():
+    ...   state, metrics = process.next(process.initialize(), cohort)
+  """
+  heaps.limit()  # Before TensorFlow starts its threads.
+  with contextlib.ExitStack() as stack:
+    if log_dir is None:
+      log_dir = stack.enter_context(tempfile.TemporaryDirectory())
+    folder = pathlib.Path(log_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    running = execution_lib.execution(num_workers, workers, log_dir=folder)
+    yield stack.enter_context(running)
+
+
 def _task(task: Any) -> tuple[experiment_lib.Task, dict[str, Any]]:
   """Returns a task, and the flags that an object of it comes with."""
   if isinstance(task, objects.TaskObject):
@@ -106,7 +187,7 @@ def _algorithm_flags(algo: Any) -> dict[str, Any]:
     kinds = (algorithm.settings, algorithm.privacy)[: len(parts)]
     if tuple(map(type, parts)) == kinds:
       chosen = {'algo': algorithm.name}
-      if algorithm.mechanism != OWN_MECHANISM:
+      if algorithm.mechanism != algorithm_lib.OWN_MECHANISM:
         chosen['mechanism'] = algorithm.mechanism
       return _together(chosen, *({**dataclasses.asdict(part)} for part in parts))
   shown = ', '.join(type(part).__name__ for part in parts)

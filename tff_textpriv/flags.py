@@ -10,7 +10,7 @@ import dataclasses
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from absl import flags as absl_flags
@@ -98,7 +98,8 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
     )
     define(field.name, None, field.metadata['help'], flag_values=values)
   try:
-    arguments = values(['program', *expand_flagfiles(argv)])[1:]
+    typed = [in_full(part, values) for part in expand_flagfiles(argv)]
+    arguments = values(['program', *typed])[1:]
   except absl_flags.UnrecognizedFlagError as error:
     unknown = f'--{error.flagname}'
     hint = settings_lib.did_you_mean(unknown, [f'--{name}' for name in values])
@@ -116,6 +117,21 @@ def parse(argv: Sequence[str], groups: Sequence[Group]) -> dict[str, Any]:
     if values[name].present
   }
   return given | _assign(arguments, _positionals(fields))
+
+
+def in_full(argument: str, known: Container[str]) -> str:
+  """Returns an argument with the name of the flag that is meant by a short one.
+
+  Args:
+    argument: `--epsilon=2`, or what is no short name, and stays.
+    known: The names of the flags that there are; a short name among them is meant.
+  """
+  name, equals, value = argument.partition('=')
+  short = name.lstrip('-')
+  meant = settings_lib.SHORT_NAMES.get(short)
+  if not name.startswith('-') or meant is None or short in known or meant not in known:
+    return argument
+  return f'--{meant}{equals}{value}'
 
 
 def make(cls: type[_SettingsT], given: Mapping[str, Any]) -> _SettingsT:

@@ -1,12 +1,15 @@
 """What a finished run left in its folder, read back: figures, rounds, card, model.
 
-Until the model is asked for, this needs nothing but Python itself: a notebook whose own
-Python is too new for TensorFlow Federated can still show what a run has left.
+Figures, rounds and card need nothing but Python itself: a notebook whose own Python is too
+new for TensorFlow Federated can still show what a run has left. Only what asks the model
+imports TensorFlow.
 """
 
 import dataclasses
 import functools
+import importlib
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tff_textpriv import run_folder
@@ -14,6 +17,10 @@ from tff_textpriv import settings as settings_lib
 
 if TYPE_CHECKING:
   import tensorflow as tf
+
+  from tff_textpriv.export import assistant
+
+_DEFAULT_SUGGESTIONS = 5
 
 
 class ResultsError(ValueError):
@@ -67,6 +74,110 @@ class Result:
 
     return saved_models.read(file)
 
+  @property
+  def sanity(self) -> list[str]:
+    """Sentences on whether the model is any good, beside guesses that need none."""
+    return list(self.metrics.get('sanity', ()))
+
+  def to_frame(self) -> Any:
+    """Returns the rounds as a data frame of pandas, if that is installed; `round` is its index."""
+    try:
+      pandas = importlib.import_module('pandas')  # It is nobody's requirement.
+    except ImportError as error:
+      raise ResultsError(
+        'to_frame needs pandas, which is not installed: pip install pandas; `rounds` has '
+        'the same as maps'
+      ) from error
+    return pandas.DataFrame(self.rounds).set_index('round')
+
+  def predict(self, texts: Sequence[str]) -> list[str]:
+    """Returns the class that a classifier finds for each text."""
+    return [classes[0][0] for classes in self._classify(texts)]
+
+  def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
+    """Returns the probabilities of the classes of each text, the likeliest first."""
+    return [dict(classes) for classes in self._classify(texts)]
+
+  def suggest(
+    self, text: str, top: int = _DEFAULT_SUGGESTIONS
+  ) -> list[tuple[str, float]]:
+    """Returns the words that a language model finds most likely to follow a text.
+
+    Args:
+      text: What has been written so far.
+      top: How many words, at most.
+
+    Returns:
+      Words and their probabilities; of a classifier, classes.
+    """
+    return list(self._assistant(top).follow(text))
+
+  def export(
+    self,
+    format: str = 'saved_model',
+    output: str | pathlib.Path | None = None,
+    *,
+    suggestions: int = _DEFAULT_SUGGESTIONS,
+    quantize: bool = False,
+  ) -> pathlib.Path:
+    """Writes the model for use without this package, as `tools.export` does.
+
+    Args:
+      format: `saved_model`, `keras`, `tflite`, `hf` or `tokenizer`.
+      output: The folder to write; by default export/FORMAT in that of the run.
+      suggestions: How many words a saved language model suggests.
+      quantize: Whether a TFLite model keeps its weights as bytes.
+
+    Returns:
+      The folder, with a README on how to use what is in it.
+    """
+    from tff_textpriv import flags
+
+    flags.silence_tensorflow()
+    from tff_textpriv.export import folders, runs
+
+    target = pathlib.Path(output or self.folder / 'export' / format)
+    folders.write(
+      runs.read(str(self.folder)), format, target, number=suggestions, quantize=quantize
+    )
+    return target
+
+  def report(self, output: str | pathlib.Path | None = None) -> pathlib.Path:
+    """Writes the page on the run, by default into its folder; returns where it is."""
+    from tff_textpriv.reports import page
+
+    target = pathlib.Path(output or self.folder / run_folder.REPORT)
+    page.write([self.folder], target)
+    return target
+
+  def _classify(self, texts: Sequence[str]) -> list[list[tuple[str, float]]]:
+    """Returns the classes of texts, the likeliest first."""
+    if isinstance(texts, str):
+      raise ResultsError('texts must be a list of texts, and not one')
+    answering = self._assistant(_DEFAULT_SUGGESTIONS)
+    if answering.completes:
+      raise ResultsError(
+        f'the model of {self.folder} is a language model, which has no classes: ask '
+        '`suggest` for the words that follow a text'
+      )
+    return [list(classes) for classes in answering.classify(texts)]
+
+  def _assistant(self, top: int) -> 'assistant.Assistant':
+    """Returns the model that reads texts; it is made once for so many answers."""
+    if top not in self._assistants:
+      from tff_textpriv import flags
+
+      flags.silence_tensorflow()
+      from tff_textpriv.export import assistant, runs
+
+      run = runs.read(str(self.folder))
+      self._assistants[top] = assistant.Assistant(run, top)
+    return self._assistants[top]
+
+  @functools.cached_property
+  def _assistants(self) -> 'dict[int, assistant.Assistant]':
+    return {}
+
   def curve(self, metric: str) -> tuple[list[int], list[float]]:
     """Returns a figure over rounds, to be plotted: `plt.plot(*result.curve('auc'))`.
 
@@ -99,6 +210,7 @@ class Result:
       [
         f'{run}, {self.metrics["rounds"]} rounds, in {self.folder}',
         *figures,
+        *(f'  sanity: {sentence}' for sentence in self.sanity),
         f'  privacy: {self.privacy_card["headline"]}',
       ]
     )

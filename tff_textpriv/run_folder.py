@@ -24,6 +24,8 @@ LINEAGE = 'tokenizer_lineage.md'
 SAMPLES = 'samples'
 MODEL = 'model.keras'
 SECRET = 'secret.key'
+REPORT = 'report.html'
+ABOUT = 'about.txt'
 
 
 class BranchError(ValueError):

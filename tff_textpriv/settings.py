@@ -21,6 +21,8 @@ _LONGEST_NAME = 255
 _LONGEST_SHOWN = 100
 # What settings were called before, and what they are called now.
 _RENAMED = {'dropout_rate': 'device_failure_rate'}
+# What people type for short, where there is no flag of that name.
+SHORT_NAMES = {'epsilon': 'target_epsilon'}
 
 
 class SettingsError(ValueError):
@@ -129,8 +131,9 @@ def allowed_range(field: dataclasses.Field) -> str:
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
   """Returns a hint, `; did you mean X or Y?`, if known names are like a wrong one.
 
-  Alike are names that begin with the wrong one, have it as a word (`epsilon` in
-  `target_epsilon`), or differ in a few letters, in this order. Dashes before all of
+  Alike are names that differ in underscores and capitals only (`fedavg`, `fed_avg`), begin
+  with the wrong one, have it as a word (`epsilon` in `target_epsilon`), or differ in a few
+  letters, in this order; the first kind leaves no doubt. Dashes before all of
   them do not matter. A name that a setting had before leads to the one it has now.
   """
   wrong = str(name)
@@ -139,12 +142,19 @@ def did_you_mean(name: Any, known: Iterable[str]) -> str:
   now = wrong.removesuffix(bare) + _RENAMED.get(bare, '')
   if now in known:
     return f'; it is called {now} now'
+  same = [other for other in known if _letters(other) == _letters(wrong)]
+  if same:
+    return f'; did you mean {same[0]}?'
   alike = [other for other in known if other.startswith(f'{wrong}_')]
   alike += [other for other in known if f'_{bare}_' in f'{other}_']
   alike += difflib.get_close_matches(wrong, known, 1)
   *others, last = list(dict.fromkeys(alike))[:_MOST_SUGGESTIONS] or ['']
   names = f'{", ".join(others)} or {last}' if others else last
   return f'; did you mean {names}?' if names else ''
+
+
+def _letters(name: str) -> str:
+  return name.replace('_', '').replace('-', '').lower()
 
 
 def format_value(value: Any) -> str:

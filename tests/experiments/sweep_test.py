@@ -125,7 +125,7 @@ def test_values_that_are_the_same_are_run_once():
 @pytest.mark.parametrize(
   ('passed_on', 'error', 'message'),
   [
-    (['--epsilon=1,2'], flags.UsageError, 'did you mean --epsilon_per_coordinate'),
+    (['--coordinates=1,2'], flags.UsageError, 'did you mean --coordinates_per_client'),
     (['--clip=1,2'], flags.UsageError, 'belongs to dp_fed_avg'),
     (['--num_workers=1,2'], SettingsError, 'num_workers: does not change the result'),
     (['--root_output_dir=x'], SettingsError, 'use --sweep_dir'),

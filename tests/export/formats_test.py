@@ -62,8 +62,11 @@ def test_saved_models_are_used_in_two_lines_without_this_package(make_run, tmp_p
   _write(classifying, 'saved_model', tmp_path / 'classifying')
   script = '\n'.join(
     [
+      'import os; os.chdir("suggesting")',
       _example(tmp_path / 'suggesting'),
+      'os.chdir("../classifying")',
       _example(tmp_path / 'classifying'),
+      'os.chdir("..")',
       'loaded = tf.saved_model.load("suggesting")',
       'print(loaded.signatures["complete"](texts=tf.constant(["how do i"])))',
       'print("score", loaded.score(tf.constant(["how do i"]))["perplexity"].numpy())',
@@ -105,7 +108,7 @@ def test_every_export_brings_its_privacy_card_and_says_whose_words_it_holds(
 def test_keras_models_load_in_two_lines(make_run, tmp_path):
   _write(make_run(agnews.TASK, *_CENTRAL).run, 'keras', tmp_path / 'agnews')
   script = f'{_example(tmp_path / "agnews")}\nprint(model.output_shape)'
-  assert _run_alone(script, tmp_path) == '(None, 4)\n'
+  assert _run_alone(script, tmp_path / 'agnews') == '(None, 4)\n'
 
 
 _LITE = {

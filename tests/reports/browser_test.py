@@ -69,7 +69,16 @@ def report(write_run, write_attack, tmp_path):
       epsilon=(None, 1, 4)[number % 3],
       config=settings,
       bytes_up_per_client=10**number,
+      test_accuracy=0.5 + number / 20,
+      test_majority_accuracy=0.6,
+      test_num_examples=100,
     )
+  (tmp_path / 'study.csv').touch()
+  (tmp_path / 'study.md').write_text('# Study\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n')
+  (tmp_path / 'study.svg').write_text(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 300">'
+    '<rect width="900" height="300" fill="teal"/></svg>'
+  )
   write_attack(
     {'fed_avg': [0.5]},
     cases=[

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tff_textpriv.reports import folders, page, promises
+from tff_textpriv.reports import comparison, folders, page, promises
 
 _EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>'
 
@@ -27,7 +27,7 @@ class _Checker(html.parser.HTMLParser):
     self.names.add(tag)
     self.attributes |= {name for name, _ in attrs}
     self.attributes |= {f'href={value[0]}' for name, value in attrs if name == 'href'}
-    if tag not in ('meta', 'br'):
+    if tag not in ('meta', 'br', 'img'):
       self.open.append(tag)
 
   def handle_endtag(self, tag):
@@ -209,3 +209,54 @@ def test_the_page_is_written_as_a_whole(write_run, tmp_path):
   assert [run.name for run in material.runs] == ['only']
   content = (folder / 'report.html').read_text(encoding='utf-8')
   assert content.startswith('<!doctype html>') and content.endswith('</html>\n')
+
+
+def test_a_single_run_begins_with_its_verdict_and_shows_its_test_and_its_data(
+  write_run, tmp_path
+):
+  figures = {'test_accuracy': 0.61, 'test_majority_accuracy': 0.62}
+  folder = write_run(
+    'mine', epsilon=4, config={'data': '/home/me/posts.csv'}, **figures
+  )
+  (folder / 'about.txt').write_text('posts.csv: 12 rows\n')
+  content, checker = _check(tmp_path)
+  text = ''.join(checker.text)
+  assert text.index('NOT BETTER than always answering') < text.rindex('Learning curves')
+  assert 'posts.csv: 12 rows' in text
+  # Folders of this machine are nobody's business.
+  assert '…/posts.csv' in text and '/home/me' not in content
+  assert 'What other cohorts and rounds would cost' in text
+
+
+def test_a_study_is_shown_with_its_plot_which_loads_and_runs_nothing(
+  write_run, tmp_path
+):
+  write_run('run')
+  (tmp_path / 'study.csv').touch()
+  (tmp_path / 'study.md').write_text('# Does it pay?\n')
+  (tmp_path / 'study.svg').write_text('<svg onload="alert(1)"/>')
+  content, checker = _check(tmp_path)
+  assert 'src="data:image/svg+xml;base64,' in content
+  assert 'onload' not in checker.attributes
+  assert 'img-src data:;' in content
+
+
+def test_figures_that_are_printed_alike_tie(write_run, tmp_path):
+  write_run('a', auc=0.80001, epsilon=4)
+  write_run('b', auc=0.80002, epsilon=4, config={'algo': 'fed_prox'})
+  compared = comparison.compare(folders.search([tmp_path]).runs, [])
+  assert [one.front for one in compared] == [frozenset({0, 1})]
+
+
+def test_new_tokens_stand_beside_the_texts_that_they_were_learnt_from(
+  write_run, tmp_path
+):
+  folder = write_run('sampled', epsilon=4)
+  for name in ('samples', 'tokenizers'):
+    (folder / name).mkdir()
+  (folder / 'samples' / '1.txt').write_text('what it wrote\n')
+  record = {'facts': {'new_pieces': ['▁wrote', '<b>']}}
+  (folder / 'tokenizers' / '1.json').write_text(json.dumps(record))
+  text = ''.join(_check(tmp_path)[1].text)
+  place = text.index('what it wrote')
+  assert 'New tokens, the most frequent first: ▁wrote <b>' in text[place:]

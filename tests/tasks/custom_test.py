@@ -100,7 +100,7 @@ def test_every_algorithm_goes_with_one_s_own_text(name):
 
 def test_an_algorithm_of_the_other_kind_is_refused_saying_how_to_get_there():
   with pytest.raises(flags.UsageError, match='the task custom without --label_column'):
-    _parse('--algo=fede_vocab')
+    _parse('--algo=fed_recon')
   with pytest.raises(
     flags.UsageError, match='the task custom with --label_column, whi'
   ):
@@ -134,15 +134,36 @@ def test_help_shows_both_kinds():
     assert f'\nAlgorithm {name}:\n' in page
 
 
-def test_a_language_model_without_public_text_is_told_what_to_do():
-  given = ('--algo=dp_fed_avg', '--target_epsilon=2', '--data=posts.csv')
-  with pytest.raises(settings_lib.SettingsError) as caught:
+def test_what_is_missing_is_asked_for_in_order_columns_before_public_text(posts):
+  given = ['--algo=dp_fed_avg', f'--data={posts}', f'--data_dir={posts.parent}/cache']
+  missing = []
+  for answer in (*_COLUMNS, '--public_data=public.txt', '--epsilon=2'):
+    with pytest.raises(settings_lib.SettingsError) as caught:
+      _parse(*given)
+    missing.append(caught.value.name)
+    given.append(answer)
+  assert missing == ['user_column', 'text_column', 'public_data', 'target_epsilon']
+  assert not (posts.parent / 'cache').exists()  # No data were read for that.
+  assert _parse(*given).privacy_settings.target_epsilon == 2
+  del given[-2]
+  with pytest.raises(settings_lib.SettingsError, match='--tokenizer_source=oracle'):
     _parse(*given)
-  message = str(caught.value)
-  assert message.startswith('--public_data: is missing.')
-  assert '--public_data=FILE' in message and '--tokenizer_source=oracle' in message
-  assert _parse(*given, '--public_data=public.txt')
   assert _parse(*given, '--tokenizer_source=oracle', '--privacy_claim=false')
+
+
+def test_settings_go_with_the_number_of_users_unless_they_are_given(posts):
+  columns = ('--label_column=topic', f'--data_dir={posts.parent}/cache')
+  given = (f'--data={posts}', *_COLUMNS, *columns, '--max_broken_share=1')
+  private = ('--algo=dp_fed_avg', '--target_epsilon=8')
+  chosen = _parse(*private, *given)
+  assert chosen.run.clients_per_round == chosen.fitted['clients_per_round'] == 32
+  # They stand out of the noise too little for many rounds, and for noisy counts of norms.
+  assert chosen.run.total_rounds < 40
+  assert chosen.fitted['adaptive_clipping'] is False
+  kept = _parse(*private, *given, '--clients_per_round=5', '--total_rounds=7')
+  assert (kept.run.clients_per_round, kept.run.total_rounds) == (5, 7)
+  assert not kept.fitted.keys() & {'clients_per_round', 'total_rounds'}
+  assert not _parse('--algo=fed_avg', *given).fitted
 
 
 def test_a_wrong_column_is_refused_before_tensorflow_is_loaded(posts):
@@ -244,7 +265,7 @@ def test_no_privacy_is_claimed_for_clients_who_are_not_users(posts):
 
 
 def test_tools_that_share_flags_know_those_of_both_kinds():
-  classifier = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fede_vocab'])
+  classifier = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_recon'])
   assert 'federation' in classifier and 'public_data' not in classifier
   either = command_flags.flag_names(custom.TASK, registry.ALGORITHMS['fed_avg'])
   assert {'federation', 'public_data'} <= either

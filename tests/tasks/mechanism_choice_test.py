@@ -120,7 +120,7 @@ def test_help_lists_the_mechanisms_and_their_promises_and_flags(algo, name):
 
 def test_help_says_where_there_is_a_choice_and_refuses_wrong_names():
   assert re.search(
-    r'^  --mechanism=default .*subword_resample', help_pages.page(_TASK), re.M
+    r'^  --mechanism=default .*another mechanism', help_pages.page(_TASK), re.M
   )
   assert 'mechanism' not in _shown(help_pages.page(_TASK, ['--algo=fed_sgd', '--help']))
   with pytest.raises(settings_lib.SettingsError, match='did you mean dp_ftrl'):

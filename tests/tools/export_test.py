@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tff_textpriv.export import runs
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 from tff_textpriv.tasks import imdb, movielens, stackoverflow
 from tff_textpriv.tools import export, suggest
@@ -74,7 +75,7 @@ def test_a_text_or_interactive_is_needed_and_side_features_cannot_be_typed(make_
     with pytest.raises(IncompatibleSettingsError, match='either a text'):
       suggest.SuggestSettings('run', **given)
   folder = str(make_run(movielens.TASK, *_HASHED).folder)
-  with pytest.raises(IncompatibleSettingsError, match='side features'):
+  with pytest.raises(runs.ExportError, match='side features'):
     suggest.main(suggest.SuggestSettings(folder, 'a text'))
 
 

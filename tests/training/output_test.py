@@ -167,3 +167,19 @@ def test_the_folder_is_free_after_its_block_and_errors_name_its_flag(tmp_path):
     with pytest.raises(output.OutputError, match='choose another --experiment_name'):
       output.OutputFolder(tmp_path)
   output.OutputFolder(tmp_path)
+
+
+def test_a_run_may_grow_where_that_is_allowed_and_is_not_done_any_more(tmp_path):
+  config = {**_CONFIG, 'total_rounds': 10}
+  longer = {**_CONFIG, 'total_rounds': 20}
+  with output.OutputFolder(tmp_path / 'run') as folder:
+    folder.claim(config)
+    (folder.path / 'results.json').write_text('{}')
+    with pytest.raises(output.OutputError, match='--total_rounds'):
+      folder.check_config(longer)
+    folder.check_config(longer, ('total_rounds',))
+    folder.claim(longer)
+    assert not (folder.path / 'results.json').exists()
+    # Shorter than it was, it would be another run.
+    with pytest.raises(output.OutputError, match='--total_rounds'):
+      folder.check_config(config, ('total_rounds',))

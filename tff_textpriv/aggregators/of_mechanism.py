@@ -1,6 +1,7 @@
 """The aggregation that goes with a mechanism, found by the name that it gives.
 
-The module that `Mechanism.aggregator` names has two functions:
+The module that `Mechanism.aggregator` names, or what stands there in its place, has two
+functions:
 
   mean(mechanism, *, by_examples)        the aggregation factory of clients' updates;
   seen(mechanism, update, seed, view)    what an observer reads of one client's update.
@@ -65,7 +66,9 @@ def _function(mechanism: Mechanism, name: str) -> Any:
   kind = type(mechanism).__name__
   if not mechanism.aggregator:
     raise errors.PrivacyError(f'{kind} names no aggregator')
-  module = importlib.import_module(f'tff_textpriv.aggregators.{mechanism.aggregator}')
+  module = mechanism.aggregator
+  if isinstance(module, str):
+    module = importlib.import_module(f'tff_textpriv.aggregators.{module}')
   if not hasattr(module, name):
-    raise errors.PrivacyError(f'{kind} has no {name}: {module.__name__} does not')
+    raise errors.PrivacyError(f'{kind} has no {name}: its aggregator does not')
   return getattr(module, name)

@@ -123,6 +123,7 @@ class FederatedText:
     public_text: Lines that anyone may read, from which a tokenizer may be
       trained at no cost in privacy; `None` if the data set has none.
     form: The form in which its readers give texts, users' and public ones.
+    summary: Lines on what is in it, where they were asked for.
   """
 
   name: str
@@ -131,6 +132,7 @@ class FederatedText:
   test: ClientText
   public_text: Sequence[str] | None = None
   form: forms.TextForm = forms.AS_WRITTEN
+  summary: tuple[str, ...] = ()
 
   def check_disjoint(self) -> None:
     """Raises `DataError` if a user is in more than one of the three groups."""

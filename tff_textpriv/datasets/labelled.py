@@ -79,6 +79,7 @@ class LabelledData:
     train: What is dealt to clients.
     validation: What choices are made on.
     test: What the final result is measured on.
+    summary: Lines on what is in it, where they were asked for.
   """
 
   name: str
@@ -86,6 +87,7 @@ class LabelledData:
   train: Examples
   validation: Examples
   test: Examples
+  summary: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
   def __post_init__(self) -> None:
     for group in ('train', 'validation', 'test'):

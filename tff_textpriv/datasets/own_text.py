@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,7 @@ def read_labelled(
       f'classifier needs 2 to {_MAX_CLASSES:,} classes'
     )
   number_of_class = {label: number for number, label in enumerate(classes)}
-  examples = {
+  examples: dict[str, Any] = {
     name: dataclasses.replace(
       labelled.Examples.of_texts(
         [text for text, _, _ in group],

@@ -54,7 +54,7 @@ def write(
     lines = write_model[format_name](building)
     for card in (run_folder.CARD_PAGE, run_folder.CARD):
       shutil.copy(run.file(card), building)
-    page = pages.readme(run, format_name, output)
+    page = pages.readme(run, format_name)
     files.write_atomically(building / pages.FILE, page)
     shutil.rmtree(output, ignore_errors=True)
     building.rename(output)

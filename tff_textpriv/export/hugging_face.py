@@ -33,7 +33,7 @@ def make_files(run: runs.FinishedRun) -> dict[str, bytes]:
     raise runs.ExportError(
       f'--format=hf: there is no class of Hugging Face’s that is {usage.model}; this '
       'format is for the models encoder_* (BERT, DistilBERT) of the tasks newsgroups, '
-      'agnews and sst2. saved_model, keras and tflite are for all'
+      'agnews, sst2 and custom (with --label_column). saved_model, keras and tflite are for all'
     )
   model = encoders.Encoder(
     len(run.vocabulary) + 1, 0, len(usage.classes), usage.encoder.width, 0.0,

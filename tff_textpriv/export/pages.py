@@ -29,20 +29,20 @@ _ORIGINS = {
 }
 
 
-def readme(run: runs.FinishedRun, format_name: str, output: pathlib.Path) -> str:
-  """Writes the page.
+def readme(run: runs.FinishedRun, format_name: str) -> str:
+  """Writes the page; its example is for a program that runs in the folder of the export.
 
   Args:
     run: The run.
     format_name: The format of the export.
-    output: Where it is going to be.
   """
   card = run_folder.read_object(run.folder / run_folder.CARD)
   weights = '' if format_name == 'tokenizer' else 'the weights of the model and '
   parts = [
     TITLE + run.name,
     f'Needs {_NEEDS[format_name]}; neither tff_textpriv nor TensorFlow Federated.',
-    _code(example(run, format_name, output)),
+    _code(example(run, format_name, pathlib.Path('.'))),
+    'Paths are those of a program that runs in this folder, wherever that is.',
     _answer(run, format_name),
     '## Privacy',
     f'**{card.get("headline", "no formal guarantee")}**: see [privacy_card.md](privacy_card.md).',
@@ -133,6 +133,7 @@ def _answer(run: runs.FinishedRun, format_name: str) -> str:
     return (
       f'It reads a dictionary of {inputs}{beside}, and returns logits; of two classes '
       f'that of the second. `model.json` says how they are made of a text.{local}'
+      f'{_hash_formula(usage)}'
     )
   features = (
     f' and their side features, float32 [batch, {usage.dense_width}],'
@@ -143,6 +144,25 @@ def _answer(run: runs.FinishedRun, format_name: str) -> str:
     f'`classify` takes raw strings [batch]{features} and returns the most likely '
     f'`label`, the `probabilities` [batch, {len(usage.classes)}] and the names of the '
     f'`classes`.{local}'
+  )
+
+
+def _hash_formula(usage: usage_lib.ClassifierUsage) -> str:
+  """Says how words become numbers, where they are hashed."""
+  encoding = usage.encoding
+  if encoding.hash_base is None or encoding.hash_buckets is None:
+    return ''
+  kept = (
+    'each number once, in any order'
+    if encoding.max_tokens is None
+    else f'the first {encoding.max_tokens} of them, in their order'
+  )
+  return (
+    '\n\nA text is put into small letters, what is neither a letter from a to z nor white '
+    'space is dropped, and it is split on white space. A word with the letters s0, s1, ... '
+    f'(a = 1, ..., z = 26) has the number (s0 + s1 P + s2 P^2 + ...) mod M with P = '
+    f'{encoding.hash_base} and M = {encoding.hash_buckets}; `ids` is int32 [batch, words], '
+    f'{kept}, padded with M.'
   )
 
 

@@ -182,6 +182,12 @@ class CentralGaussian(mechanism.Mechanism):
       return 0.0  # Also where `clip` is infinite.
     return self.update_noise_multiplier * clip * self.scale
 
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """See the base class: z sqrt(d) / m."""
+    if self.noise_multiplier == 0:
+      return None
+    return self.sum_stddev(1.0) * math.sqrt(num_coordinates) / self.mean_denominator
+
   @property
   def count_stddev(self) -> float:
     """Noise stddev on the simulated sum of +-0.5 bits of adaptive clipping."""
@@ -282,9 +288,9 @@ class CentralGaussian(mechanism.Mechanism):
   def advice_on_noise(self) -> str:
     """See the base class."""
     return (
-      'the noise of so small a cohort drowns what users send. More users a round, fewer '
-      'parameters or a smaller --server_learning_rate help; `python -m '
-      'tff_textpriv.tools.plan` shows what a larger cohort needs'
+      'more users, more of them per round, fewer parameters (--hash_buckets, --vocab_size, '
+      '--model) or a larger --target_epsilon make the noise smaller beside what users send; '
+      '`python -m tff_textpriv.tools.plan --data=FILE` shows what your data can carry'
     )
 
   def headline(self, epsilon: str) -> str:

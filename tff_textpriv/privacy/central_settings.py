@@ -60,6 +60,10 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
     choices=('uniform', 'examples'),
   )
 
+  def check(self) -> None:
+    """See the base class: noise must be said, and be able to keep the promise."""
+    _check_noise(self)
+
   def accounted_sizes(self, deployment: mechanism.Deployment) -> tuple[int, int]:
     """Returns population and cohort of the deployment that is accounted for.
 
@@ -72,7 +76,7 @@ class NoisySumSettings(claim_settings.GaussianClaimSettings):
       deployment.population, deployment.cohort, deployment.parts
     )
     _check_sizes(population, cohort, deployment)
-    _check_noise(self)
+    self.check()
     return population, cohort
 
   def _sizes(self, population: int, cohort: int, parts: int) -> tuple[int, int]:

@@ -136,6 +136,14 @@ class CorrelatedGaussian(central.CentralGaussian):
     """Those of all phases of the run, its own first."""
     return (self.strategy, *self.other_strategies)
 
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """See the base class; noise cancels in sums over rounds, and counts for what is left."""
+    alone = super().relative_noise(num_coordinates)
+    if alone is None:
+      return None
+    independent = math.sqrt((self.strategy.rounds + 1) / 2)
+    return alone * self.strategy.prefix_error() / independent
+
   @property
   def num_draws(self) -> int:
     """The numbers that are drawn in a round."""

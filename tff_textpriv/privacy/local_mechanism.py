@@ -26,6 +26,15 @@ class LocalMechanism(mechanism.Mechanism):
       'whoever collects it, for the user who took part most often.'
     )
 
+  @property
+  def advice_on_noise(self) -> str:
+    """See the base class."""
+    return (
+      'users noise what they send themselves, which takes very many of them: more users per '
+      'round, fewer parameters or a larger epsilon make the noise smaller beside what they '
+      'send. Where the server can be trusted to add it, --algo=dp_fed_avg needs far fewer'
+    )
+
   def report(self, what: str, cost: Cost, group: str) -> ledger_entries.Entry:
     """Returns the ledger's entry of a report, given what it is and what it costs."""
     return ledger_entries.Entry(

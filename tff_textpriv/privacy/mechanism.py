@@ -95,7 +95,8 @@ class Mechanism:
   """Everything that a promise rests on.
 
   Attributes:
-    aggregator: The module of `aggregators` that does what the mechanism says.
+    aggregator: The module of `aggregators` that does what the mechanism says, by name; or
+      an object with the functions that such a module has.
     randomizes_on_device: Whether clients draw random numbers of their own.
     by_user: Whether a round costs only those who take part in it.
     starts_anew: Whether each phase of a run is a mechanism of its own, whose aggregator
@@ -113,7 +114,7 @@ class Mechanism:
     noise_source: 'seeded' or 'system'.
   """
 
-  aggregator: ClassVar[str] = ''
+  aggregator: ClassVar[Any] = ''
   randomizes_on_device: ClassVar[bool] = False
   by_user: ClassVar[bool] = False
   starts_anew: ClassVar[bool] = False
@@ -186,7 +187,22 @@ class Mechanism:
   @property
   def advice_on_noise(self) -> str:
     """Says what to do about a model that has learnt nothing."""
-    return 'try smaller learning rates'
+    return 'train for more rounds, or try other learning rates'
+
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """Returns how large the noise on the mean of a round is beside an update.
+
+    That is its L2 norm, over the largest that an update can have. Of noise that hangs
+    together over rounds it is that of independent noise.
+
+    Args:
+      num_coordinates: The size of an update.
+
+    Returns:
+      Their ratio; `None` if there is no noise, or nobody knows.
+    """
+    del num_coordinates
+    return None
 
   def headline(self, epsilon: str) -> str:
     """Says what a user is promised; only asked where something is."""
@@ -283,6 +299,10 @@ class MechanismSettings(Settings):
   def claims(self) -> bool:
     """Whether a run is going to claim a figure."""
     return False
+
+  def check(self) -> None:
+    """Raises `SettingsError` if a flag is missing without which there is no mechanism."""
+    return
 
   @property
   def noise_source(self) -> str:

@@ -28,6 +28,9 @@ from tff_textpriv.settings import IncompatibleSettingsError, SettingsError, sett
 if TYPE_CHECKING:
   from tff_textpriv.privacy.ledger import Ledger
 
+# The norm of a user's update beside that of one with all coordinates at the ends of their
+# range: a text moves the weights of its own words, and leaves the others where they are.
+_SHARE_OF_RANGE = 0.05
 # Of one bit, where nothing is said: the paper's.
 _DEFAULT_EPSILON = 1.0
 
@@ -181,6 +184,11 @@ class RandomizedBits(local_mechanism.PureReports):
   def noise(self) -> float:
     """The standard deviation of one report's estimate of a zero, over the range q."""
     return self.sign_value * math.sqrt(self.reported_share) / self.bound
+
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """See the base class: the norm of an update is a share of q sqrt(d)."""
+    del num_coordinates  # Noise and update grow alike with it.
+    return self.noise / math.sqrt(self.crowd.cohort) / _SHARE_OF_RANGE
 
   @property
   def cost(self) -> Bits:

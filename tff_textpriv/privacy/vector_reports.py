@@ -94,6 +94,11 @@ class VectorReports(local_mechanism.PureReports):
   def threat_model(self) -> str:
     """See the base class."""
 
+  def relative_noise(self, num_coordinates: int) -> float | None:
+    """See the base class."""
+    shrunk = math.sqrt(num_coordinates / self.crowd.cohort)
+    return self.noise * shrunk / self.clip_norm
+
   @property
   def cost(self) -> Bits:
     """What one round costs: no report of an epsilon composes worse than a bit of it."""

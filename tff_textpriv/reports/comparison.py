@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from tff_textpriv import metrics
-from tff_textpriv import settings as settings_lib
 from tff_textpriv.reports import attacks, promises, runs
 
 
@@ -73,7 +72,7 @@ def shown_setting(run: runs.Run, name: str) -> str:
   value = run.config[name]
   if value is None:
     return 'not set'
-  return settings_lib.format_value(value) or 'empty'
+  return runs.without_folders(value) or 'empty'
 
 
 def compare(
@@ -94,7 +93,7 @@ def compare(
 
 def _title(run: runs.Run) -> str:
   data = run.config.get('data')
-  return run.task if data is None else f'{run.task} ({data})'
+  return run.task if data is None else f'{run.task} ({runs.without_folders(data)})'
 
 
 def _compare(
@@ -173,6 +172,13 @@ def _common_name(names: Sequence[str]) -> str:
   return f'{common or names[0]} ({len(names)} seeds)'
 
 
+def _is_as_good(utility: metrics.Metric, value: float, other: float) -> bool:
+  """Tells whether a value is as good as another, as they are printed."""
+  return utility.shown(value) == utility.shown(other) or utility.is_as_good(
+    value, other
+  )
+
+
 def _front(
   variants: Sequence[Variant], utility: metrics.Metric
 ) -> tuple[frozenset[int], tuple[str, ...]]:
@@ -182,7 +188,7 @@ def _front(
   are criteria where they are known of all: nothing is assumed about what is not known.
   """
   criteria: dict[str, Callable[[Variant, Variant], bool]] = {
-    utility.label: lambda a, b: utility.is_as_good(a.utility, b.utility),
+    utility.label: lambda a, b: _is_as_good(utility, a.utility, b.utility),
     'epsilon (of the same promise)': lambda a, b: a.promise.is_at_least(b.promise),
   }
   if all(variant.bytes_up is not None for variant in variants):

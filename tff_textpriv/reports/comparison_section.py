@@ -33,11 +33,13 @@ def _figures(compared: comparison.Comparison) -> Markup:
   if not finished:
     return Markup()
   columns = dict.fromkeys(column for run in finished for column in run.results)
+  columns.pop('sanity', None)  # Sentences, which stand above.
   cells = {
     column.replace('_', ' '): [_figure(run, column) for run in finished]
     for column in columns
   }
-  return details('All figures', _by_run(finished, cells, is_numeric=True))
+  figures = _by_run(finished, cells, is_numeric=True)
+  return details('All figures', figures, is_open=len(compared.runs) > 1)
 
 
 def _by_run(

@@ -16,10 +16,17 @@ class ReportError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """A page of Markdown in which a study or a sweep set its runs side by side."""
+  """A page of Markdown in which a study or a sweep set its runs side by side.
+
+  Attributes:
+    name: The name of its folder.
+    text: The page.
+    plot: Its picture, as SVG, if there is one.
+  """
 
   name: str
   text: str
+  plot: bytes | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +98,13 @@ def search(folders: Sequence[pathlib.Path]) -> Material:
 def _read_summary(page: pathlib.Path) -> Summary:
   problems: list[str] = []
   text = runs.read_text(page, problems)
-  return Summary(page.parent.name, text or '\n'.join(problems))
+  picture = page.with_suffix('.svg')
+  has_plot = picture.is_file() and not picture.is_symlink()
+  return Summary(
+    page.parent.name,
+    text or '\n'.join(problems),
+    picture.read_bytes() if has_plot else None,
+  )
 
 
 def _summaries(names: Sequence[str]) -> list[str]:

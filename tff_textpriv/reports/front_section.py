@@ -107,7 +107,7 @@ def _epsilon_chart(compared: comparison.Comparison, label: str) -> Markup:
   """Draws the variants of one promise, with those that have none in a lane."""
   points = _points(
     compared,
-    lambda variant: variant.promise.epsilon,
+    lambda variant: variant.promise.placed,
     lambda variant: variant.promise.label in (label, promises.NONE.label),
   )
   axes = charts.Axes(

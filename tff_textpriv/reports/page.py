@@ -13,12 +13,13 @@ from tff_textpriv.reports import (
   comparison,
   comparison_section,
   folders,
+  result_section,
   run_sections,
 )
 from tff_textpriv.reports.markup import element
 
 # Nothing is loaded from anywhere, and no script runs, whatever the page may hold.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write(searched: Sequence[pathlib.Path], output: pathlib.Path) -> folders.Material:
@@ -89,15 +90,20 @@ def _sections(material: folders.Material) -> Iterator[tuple[str, Markup]]:
   """Yields the parts that have content: name and HTML."""
   compared = comparison.compare(material.runs, material.scoreboards)
   parts = [
-    ('Runs', run_sections.overview(material.runs) if material.runs else Markup()),
-    *((one.title, comparison_section.section(one)) for one in compared),
     ('Studies and sweeps', run_sections.summaries(material.summaries)),
+    (_results(material), result_section.section(material.runs)),
+    ('Runs', run_sections.overview(material.runs)),
+    *((one.title, comparison_section.section(one)) for one in compared),
     ('Privacy cards', run_sections.cards(material.runs)),
     ('Tokenizers', run_sections.tokenizers(material.runs)),
     ('Generated samples', run_sections.samples(material.runs)),
     ('Attacks', attack_section.section(material.scoreboards)),
   ]
   yield from (part for part in parts if part[1])
+
+
+def _results(material: folders.Material) -> str:
+  return 'Result' if len(material.runs) == 1 else 'Results'
 
 
 def _what_is_private(material: folders.Material) -> Markup:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_textpriv import metrics
+from tff_textpriv.privacy import accountants, errors
+from tff_textpriv.privacy.costs import SAMPLINGS, SampledGaussian
+
+# Other cohorts and rounds, in units of the plan's.
+_FACTORS = (0.5, 1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,22 +32,35 @@ class Promise:
     """The figure as it is shown."""
     return shown(self.epsilon)
 
+  @property
+  def placed(self) -> float | None:
+    """The figure where charts have it: as it is shown, so that equals stand together."""
+    return None if self.epsilon is None else rounded(self.epsilon)
+
   def is_at_least(self, other: 'Promise') -> bool:
     """Tells whether it is known to promise as much as another one, or more."""
     if other.epsilon is None:
       return True
     if self.epsilon is None or self.label != other.label:
       return False
-    return self.epsilon <= other.epsilon
+    return rounded(self.epsilon) <= rounded(other.epsilon)
 
 
 def shown(epsilon: float | None) -> str:
   """Writes an epsilon, rounded up as a bound must be; `none` without a guarantee."""
   if epsilon is None:
     return 'none'
-  digits = 3 if epsilon < 100 else 0
-  scale = 10**digits
-  return f'{math.ceil(round(epsilon * scale, 6)) / scale:,.{digits}f}'
+  return f'{rounded(epsilon):,.{_digits(epsilon)}f}'
+
+
+def rounded(epsilon: float) -> float:
+  """Rounds an epsilon as it is printed: those that are printed alike are alike."""
+  scale = 10 ** _digits(epsilon)
+  return math.ceil(round(epsilon * scale, 6)) / scale
+
+
+def _digits(epsilon: float) -> int:
+  return 3 if epsilon < 100 else 0
 
 
 NONE = Promise(None, 'no formal guarantee', 'Nothing is promised.')
@@ -73,3 +91,46 @@ def curve(card: Mapping[str, Any] | None) -> list[tuple[int, float]]:
     if delta is not None and epsilon is not None and 0 < delta < 1:
       found.append((round(-math.log10(delta)), epsilon))
   return found
+
+
+def other_plans(
+  card: Mapping[str, Any] | None,
+) -> tuple[list[str], list[list[str]]] | None:
+  """Returns what other cohorts and rounds would cost at the noise of a card's plan.
+
+  Returns:
+    The header and the rows of a table, rounds by cohorts; `None` where the card is of no
+    Poisson-sampled or fixed cohorts with Gaussian noise.
+  """
+  plan = (card or {}).get('plan')
+  plan = plan if isinstance(plan, Mapping) else {}
+  names = (
+    'accounted_population',
+    'accounted_cohort',
+    'rounds_planned',
+    'noise_multiplier',
+  )
+  numbers = [metrics.number(plan.get(name)) for name in names]
+  delta = metrics.number((card or {}).get('delta'))
+  sampling = plan.get('sampling')
+  if delta is None or None in numbers or sampling not in SAMPLINGS:
+    return None
+  population, cohort, rounds, noise = (number or 0 for number in numbers)
+  if not (0 < cohort <= population and rounds >= 1 and noise > 0 and 0 < delta < 1):
+    return None
+  cohorts = sorted({max(1, min(int(population), int(cohort * k))) for k in _FACTORS})
+  all_rounds = sorted({max(1, int(rounds * k)) for k in _FACTORS})
+
+  def epsilon(users: int, number: int) -> str:
+    cost = SampledGaussian(sampling, int(population), users, noise)
+    try:
+      return shown(accountants.epsilon_of_rounds(cost, number, delta, 'rdp'))
+    except (errors.PrivacyError, ValueError, OverflowError):
+      return '–'
+
+  header = ['', *(f'{users:,} per round' for users in cohorts)]
+  rows = [
+    [f'{number:,} rounds', *(epsilon(users, number) for users in cohorts)]
+    for number in all_rounds
+  ]
+  return header, rows

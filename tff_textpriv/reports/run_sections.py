@@ -1,10 +1,18 @@
 """The parts of a report that show runs one by one: state, card, tokenizers, samples."""
 
+import base64
 from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from tff_textpriv.reports import charts, folders, markdown, promises, runs
+from tff_textpriv.reports import (
+  charts,
+  folders,
+  markdown,
+  promises,
+  result_section,
+  runs,
+)
 from tff_textpriv.reports.markup import details, element, join, table
 
 # With more runs, their table is folded.
@@ -12,7 +20,12 @@ _MAX_SHOWN = 24
 
 
 def overview(all_runs: Sequence[runs.Run]) -> Markup:
-  """Writes the table of all runs, and what is wrong with some of them."""
+  """Writes the table of all runs, and what is wrong with some of them.
+
+  Of one run that is well, all of it stands elsewhere.
+  """
+  if not all_runs or (len(all_runs) == 1 and not all_runs[0].problems):
+    return Markup()
   rows = [
     [run.name, run.task, run.algo, _state(run), f'{run.rounds_done:,}', _headline(run)]
     for run in all_runs
@@ -59,12 +72,13 @@ def _privacy_curve(run: runs.Run) -> Markup | None:
   """Draws the epsilons of a run at all deltas, if its card has them."""
   points = promises.curve(run.card)
   if len(points) < 2:
-    return None
+    return result_section.other_plans(run)
   axes = charts.Axes(
     'Epsilon at other deltas:', 'all hold at once; delta is 10 to the minus x', 'x'
   )
   line = charts.Line(run.name, points, 's0')
-  return element('div', charts.line_chart([line], axes), class_='charts')
+  drawn = element('div', charts.line_chart([line], axes), class_='charts')
+  return join([drawn, result_section.other_plans(run)])
 
 
 def tokenizers(all_runs: Sequence[runs.Run]) -> Markup:
@@ -101,16 +115,27 @@ def samples(all_runs: Sequence[runs.Run]) -> Markup:
     details(
       join([element('strong', run.name), f' {sample.file}']),
       element('p', _source(run), class_='small'),
-      element(
-        'ul',
-        *(element('li', text, dir='auto') for text in sample.texts),
-        class_='texts',
-      ),
+      element('div', _texts(sample), _tokens(sample), class_='side'),
       is_open=len(all_runs) == 1,
     )
     for run in all_runs
     for sample in run.samples
   )
+
+
+def _texts(sample: runs.Sample) -> Markup:
+  """Writes the first texts that a model wrote."""
+  texts = (element('li', text, dir='auto') for text in sample.texts)
+  return element('ul', *texts, class_='texts')
+
+
+def _tokens(sample: runs.Sample) -> Markup | None:
+  """Writes, beside the texts, the new pieces that were learnt from them."""
+  if not sample.tokens:
+    return None
+  pieces = join((element('code', token) for token in sample.tokens), ' ')
+  title = element('strong', 'New tokens, the most frequent first:')
+  return element('p', title, ' ', pieces, class_='tokens')
 
 
 def _source(run: runs.Run) -> str:
@@ -127,8 +152,17 @@ def summaries(pages: Sequence[folders.Summary]) -> Markup:
   return join(
     details(
       element('strong', page.name),
+      None if page.plot is None else _picture(page),
       markdown.to_html(page.text, top_level=4),
       is_open=len(pages) == 1,
     )
     for page in pages
   )
+
+
+def _picture(page: folders.Summary) -> Markup:
+  """Shows a plot as a picture: in one, nothing runs and nothing is loaded."""
+  assert page.plot is not None
+  content = base64.b64encode(page.plot).decode()
+  source = f'data:image/svg+xml;base64,{content}'
+  return element('img', src=source, alt=f'plot of {page.name}', class_='plot')

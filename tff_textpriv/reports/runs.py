@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tff_textpriv import files, metrics, run_folder
+from tff_textpriv import settings as settings_lib
 
 # Texts of each file of samples, and characters of each text, that are kept.
 _MAX_TEXTS = 8
 _MAX_TEXT_LENGTH = 300
+# New pieces of a tokenizer that are shown.
+_MAX_TOKENS = 40
 
 Curve = list[tuple[int, float]]
 _Content = TypeVar('_Content')
@@ -23,10 +26,18 @@ _Content = TypeVar('_Content')
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """Some of what a model wrote when it was sampled for a tokenizer."""
+  """Some of what a model wrote when it was sampled for a tokenizer.
+
+  Attributes:
+    file: Where it stands.
+    texts: The first texts.
+    tokens: Pieces that the tokenizer learnt from them has and the one before had not, the
+      most frequent first.
+  """
 
   file: str
   texts: tuple[str, ...]
+  tokens: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +54,7 @@ class Run:
     card_text: The card in Markdown.
     lineage: tokenizer_lineage.md, if there is one.
     samples: What the model wrote.
+    about: What the run said when it began: its data, settings and outlook.
     problems: Sentences on what is missing or broken.
   """
 
@@ -55,6 +67,7 @@ class Run:
   card_text: str
   lineage: str
   samples: tuple[Sample, ...]
+  about: str
   problems: tuple[str, ...]
 
   @property
@@ -107,6 +120,7 @@ def read(folder: pathlib.Path, name: str) -> Run:
     card_text=read_text(folder / run_folder.CARD_PAGE, problems),
     lineage=read_text(folder / run_folder.LINEAGE, problems),
     samples=_read_samples(folder / run_folder.SAMPLES, problems),
+    about=read_text(folder / run_folder.ABOUT, problems),
     problems=(),
   )
   if results is None:
@@ -176,8 +190,25 @@ def _read_samples(folder: pathlib.Path, problems: list[str]) -> tuple[Sample, ..
     except files.FileError as error:
       problems.append(f'{name} cannot be read ({error.reason})')
       continue
-    samples.append(Sample(name, tuple(map(_shortened, texts))))
+    record = read_object(folder.parent / 'tokenizers' / f'{file.stem}.json', problems)
+    tokens = _new_tokens(record or {})
+    samples.append(Sample(name, tuple(map(_shortened, texts)), tokens))
   return tuple(samples)
+
+
+def _new_tokens(record: Mapping[str, Any]) -> tuple[str, ...]:
+  """Reads the first new pieces of a tokenizer's record, if it has any."""
+  facts = record.get('facts')
+  pieces = facts.get('new_pieces') if isinstance(facts, Mapping) else None
+  if not isinstance(pieces, list):
+    return ()
+  return tuple(_shortened(str(piece)) for piece in pieces[:_MAX_TOKENS])
+
+
+def without_folders(value: Any) -> str:
+  """Writes a setting; of a path from the root, which only this machine has, its end."""
+  shown = settings_lib.format_value(value)
+  return f'…/{pathlib.PurePath(shown).name}' if shown.startswith('/') else shown
 
 
 def _shortened(text: str) -> str:

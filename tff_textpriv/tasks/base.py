@@ -19,16 +19,33 @@ from tff_textpriv.tasks import command_flags, help_pages
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import own_parts, run_settings
 
+# Tasks of a program's own.
+_OWN: dict[str, experiment_lib.Task] = {}
+
+
+def register(task: experiment_lib.Task) -> None:
+  """Adds a task of a program's own, or puts it in the place of one that was added.
+
+  Raises:
+    SettingsError: If its name is that of one of the package.
+  """
+  if task.name in all_tasks().keys() - _OWN.keys():
+    raise settings_lib.SettingsError(
+      'task', task.name, 'is a task of the package; give yours another name'
+    )
+  _OWN[task.name] = task
+
 
 def all_tasks() -> dict[str, experiment_lib.Task]:
-  """Returns the tasks by name: the modules of this folder that have a `TASK`."""
+  """Returns the tasks by name: the modules of this folder that have a `TASK`, and added ones."""
   modules = {
     file.name: importlib.import_module(f'{tasks.__name__}.{file.name}')
     for file in pkgutil.iter_modules(tasks.__path__)
   }
-  return {
+  own = {
     name: module.TASK for name, module in modules.items() if hasattr(module, 'TASK')
   }
+  return own | _OWN
 
 
 def find(name: str) -> experiment_lib.Task:
@@ -54,6 +71,7 @@ def main(task: experiment_lib.Task) -> NoReturn:
 def run(experiment: experiment_lib.Experiment) -> int:
   """Runs an experiment and writes its report.html; returns the exit code."""
   experiment.task.check(experiment.task_settings)
+  experiment.privacy_settings.check()
   heaps.limit()  # Before TensorFlow starts its threads.
   # Only now is TensorFlow needed: help and wrong flags are answered before.
   from tff_textpriv.training import runner
@@ -97,7 +115,12 @@ def make_experiment(
       algorithm or mechanism.
   """
   groups = command_flags.groups(task)
-  known = [f'--{field.name}' for group in groups for field in group.fields()]
+  names = {field.name for group in groups for field in group.fields()}
+  given = {
+    flags.in_full(f'--{name}', names).removeprefix('--'): value
+    for name, value in given.items()
+  }
+  known = [f'--{name}' for name in names]
   for name in given:
     if f'--{name}' not in known:
       hint = settings_lib.did_you_mean(f'--{name}', known)
@@ -119,7 +142,7 @@ def make_experiment(
     privacy = dataclasses.replace(privacy, **dict.fromkeys(sizes))
   if own.aggregator is not None:
     privacy = own_mechanism.OwnAggregatorSettings(own.aggregator)
-  return experiment_lib.Experiment(
+  chosen = experiment_lib.Experiment(
     task,
     algorithm,
     flags.make(task.settings, {**task.defaults(algorithm), **given}),
@@ -137,6 +160,7 @@ def make_experiment(
     flags.make(run_settings.MachineSettings, given),
     own,
   )
+  return task.fit(chosen, given.keys())
 
 
 def _check_own(

@@ -147,6 +147,17 @@ def has_flag(algorithm: Algorithm, name: str) -> bool:
   return any(name in group.__dataclass_fields__ for group in groups)
 
 
+def every_flag() -> set[str]:
+  """Returns the names of all flags that algorithms have."""
+  return {
+    name
+    for algorithm in registry.ALGORITHMS.values()
+    for under in algorithm.choices.values()
+    for group in (under.settings, under.privacy)
+    for name in group.__dataclass_fields__
+  }
+
+
 def groups(task: experiment_lib.Task) -> list[flags.Group]:
   """Returns all groups of flags that the task's command knows."""
   known = algorithms(*family(task))

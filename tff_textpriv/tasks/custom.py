@@ -5,7 +5,7 @@ python -m tff_textpriv.tasks.custom --data=posts.csv --user_column=author \
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import (
@@ -19,7 +19,7 @@ from tff_textpriv.datasets import (
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.models import sequence_presets
 from tff_textpriv.settings import setting
-from tff_textpriv.tasks import base, language_data
+from tff_textpriv.tasks import base, language_data, own_defaults
 from tff_textpriv.training import (
   classification_settings,
   experiment,
@@ -88,8 +88,8 @@ class OwnLanguageSettings(language_settings.LanguageModelSettings, OwnTextSettin
 
   data: str = setting('embedded', _DATA)
 
-  def __post_init__(self) -> None:
-    super().__post_init__()
+  def check_public_text(self) -> None:
+    """Raises `SettingsError` if there is nothing to learn a tokenizer from."""
     if (
       self.data != 'embedded'
       and self.public_data is None
@@ -154,9 +154,11 @@ _Settings = OwnLanguageSettings | OwnLabelsSettings
 
 
 def check(chosen: _Settings) -> None:
-  """Refuses a file or a column that is not there."""
+  """Refuses a file or a column that is not there, and then public text that is not."""
   if chosen.data not in ('embedded', 'download'):
     conversion.check(_source(chosen))
+  if isinstance(chosen, OwnLanguageSettings):
+    chosen.check_public_text()
 
 
 def load_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
@@ -177,14 +179,14 @@ def load_labelled(chosen: OwnLabelsSettings, seed: int) -> labelled.LabelledData
     )
   path, data = _open(chosen, seed)
   examples = own_text.read_labelled(path, data, chosen.max_examples_per_user)
-  _say_what_is_there(chosen, path, data, examples, seed)
-  return examples
+  summary = _say_what_is_there(chosen, path, data, examples, seed)
+  return dataclasses.replace(examples, summary=summary)
 
 
 def _read_text(chosen: OwnLanguageSettings, seed: int) -> clients.FederatedText:
   path, data = _open(chosen, seed)
-  _say_what_is_there(chosen, path, data, None, seed)
-  return data
+  summary = _say_what_is_there(chosen, path, data, None, seed)
+  return dataclasses.replace(data, summary=summary)
 
 
 def _source(chosen: _Settings) -> conversion.Source:
@@ -219,12 +221,56 @@ def _say_what_is_there(
   data: clients.FederatedText,
   examples: labelled.LabelledData | None,
   seed: int,
-) -> None:
-  """Prints the summary of the data."""
-  lines = data_summary.describe(
-    path, data, examples, max_texts=chosen.max_examples_per_user, seed=seed
-  )
-  print('\n'.join(lines))
+) -> tuple[str, ...]:
+  """Prints the summary of the data; returns what of it a run may keep.
+
+  What classes are called is the users' own text, and stays on the screen.
+  """
+
+  def described(shown: labelled.LabelledData | None) -> list[str]:
+    return data_summary.describe(
+      path, data, shown, max_texts=chosen.max_examples_per_user, seed=seed
+    )
+
+  print('\n'.join(described(examples)))
+  if examples is not None:
+    numbers = tuple(f'class {i + 1}' for i in range(len(examples.classes)))
+    examples = dataclasses.replace(examples, classes=numbers)
+  return tuple(described(examples))
+
+
+def _fit(
+  chosen: experiment.Experiment, given: Collection[str]
+) -> experiment.Experiment:
+  """Puts values that go with the number of users in the place of defaults."""
+  task = chosen.task_settings
+  if task.data in ('embedded', 'download') or not chosen.privacy_settings.claims:
+    return chosen
+  check(task)
+  chosen.privacy_settings.check()
+  number, size = num_training_users(chosen), num_coordinates(chosen)
+  return own_defaults.fitted(chosen, given, number, size)
+
+
+def num_training_users(chosen: experiment.Experiment) -> int:
+  """Returns how many users train."""
+  _, data = _open(chosen.task_settings, chosen.run.seed)
+  return len(data.train.client_ids)
+
+
+def num_coordinates(chosen: experiment.Experiment) -> int | None:
+  """Returns the size of a logistic regression; others are known when they are made."""
+  task = chosen.task_settings
+  if chosen.model_name != 'logistic' or task.representation != 'hash':
+    return None
+  classes = num_classes(chosen)
+  return (task.hash_buckets + 1) * (1 if classes == 2 else classes)
+
+
+def num_classes(chosen: experiment.Experiment) -> int:
+  """Returns how many classes there are."""
+  path, data = _open(chosen.task_settings, chosen.run.seed)
+  return len(own_text.read_labelled(path, data).classes)
 
 
 def _defaults(algorithm: registry.Algorithm) -> Mapping[str, str]:
@@ -243,6 +289,7 @@ TASK = experiment.Task(
   load=load_text,
   check=check,
   accounts_own_users=True,
+  fit=_fit,
   variants={
     'label_column': experiment.Task(
       name='custom',
@@ -252,6 +299,7 @@ TASK = experiment.Task(
       load=load_labelled,
       check=check,
       accounts_own_users=True,
+      fit=_fit,
       run_settings=OwnLabelsRunSettings,
       run_name='custom_labels',
       defaults=_defaults,

@@ -32,7 +32,9 @@ def split(
     raise flags.HelpRequested()
   names = {field.name for group in own for field in dataclasses.fields(group)}
   arguments: list[str] = []
+  known = names | command_flags.every_flag()
   for argument in flags.expand_flagfiles(argv):
+    argument = flags.in_full(argument, known)
     is_value = not argument.startswith('-')
     if is_value and arguments and re.fullmatch('-[^=]+', arguments[-1]):
       arguments[-1] += f'={argument}'

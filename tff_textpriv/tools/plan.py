@@ -11,6 +11,11 @@ solves for the noise multiplier. Whichever one of --epsilon, --noise_multiplier,
 
 shows, for one deployment, how much noise each way of keeping a promise needs, from a
 trusted server to nobody at all.
+
+  python -m tff_textpriv.tools.plan --data=posts.csv --user_column=author \
+    --text_column=body --label_column=stars
+
+reads how many users there are, and says at which epsilon a model can be expected to learn.
 """
 
 import dataclasses
@@ -32,11 +37,13 @@ from tff_textpriv.settings import (
   SettingsError,
   setting,
 )
+from tff_textpriv.tasks import own_outlook
 
 DESCRIPTION = (
   'Solves for whichever one of --epsilon, --noise_multiplier, --cohort and --rounds is '
   'left out, with RDP and PLD accounting side by side, and draws the trade-off. With '
-  '--compare, shows the noise of all trust models at one deployment.'
+  '--compare, shows the noise of all trust models at one deployment; with --data, what '
+  'your own data can carry.'
 )
 PICTURES = ('.png', '.pdf', '.svg')
 
@@ -81,6 +88,21 @@ class PlanSettings(Settings):
     'Compare all trust models at --population, --cohort, --rounds and --delta, over '
     'epsilon, in place of solving for something.',
   )
+  data: str | None = setting(
+    None,
+    'Your own text, as of the task custom: its users are counted, and it is said at which '
+    'epsilon (all of some, or --epsilon) a model can be expected to learn.',
+  )
+  user_column: str | None = setting(
+    None, 'With --data, the column that tells users apart.'
+  )
+  text_column: str | None = setting(None, 'With --data, the column of texts.')
+  label_column: str | None = setting(
+    None, 'With --data, the column of labels; without it, a language model is planned.'
+  )
+  data_dir: str = setting(
+    'runs/data', 'With --data, the folder for the converted text.'
+  )
   num_coordinates: int = setting(
     1_000_000, 'The size of an update, where it matters: distributed, --compare.', low=1
   )
@@ -99,6 +121,8 @@ class PlanSettings(Settings):
 
 def main(settings: PlanSettings) -> int:
   """Prints the solution by each accountant that can give one; returns 0."""
+  if settings.data is not None:
+    return _own_data(settings)
   if settings.compare:
     return _compare(settings)
   privacy = _mechanism_settings(settings)
@@ -135,6 +159,33 @@ def _mechanism_settings(settings: PlanSettings) -> type[MechanismSettings]:
       f'--algo={settings.algo} has {", ".join(choices)}',
     )
   return choices[settings.mechanism].privacy
+
+
+def _own_data(settings: PlanSettings) -> int:
+  """Says what one's own data can carry; returns 0."""
+  if settings.plot is not None or settings.noise_multiplier is not None:
+    raise IncompatibleSettingsError(
+      '--data is read to say what each epsilon gives: leave out --plot and '
+      '--noise_multiplier'
+    )
+  flag_of = {
+    **{name: name for name in ('user_column', 'text_column', 'label_column')},
+    **{'data': 'data', 'data_dir': 'data_dir'},
+    **{'cohort': 'clients_per_round', 'rounds': 'total_rounds'},
+  }
+  asked = {flag: getattr(settings, name) for name, flag in flag_of.items()}
+  given: dict[str, str] = {
+    flag: str(value) for flag, value in asked.items() if value is not None
+  }
+  if settings.label_column is None:
+    given['public_data'] = str(settings.data)  # No tokenizer is learnt here.
+  epsilons = own_outlook.EPSILONS if settings.epsilon is None else (settings.epsilon,)
+  answer = own_outlook.ask(given, epsilons)
+  if settings.format == 'json':
+    print(json.dumps(dataclasses.asdict(answer), indent=2))
+  else:
+    print(answer.text)
+  return 0
 
 
 def _compare(settings: PlanSettings) -> int:

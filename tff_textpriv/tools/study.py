@@ -12,7 +12,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from tff_textpriv import files, flags
+from tff_textpriv import files, flags, run_folder
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.experiments import study_files, study_runner, study_tables
 from tff_textpriv.settings import setting
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
   study_tables.write(outcome, folder, argv)
   # Only now is matplotlib needed, which takes a second.
   from tff_textpriv.experiments import study_plot
-  from tff_textpriv.reports import plots
+  from tff_textpriv.reports import page, plots
 
   figure = study_plot.draw(study, outcome.rows)
   files.write_atomically(folder / f'{study.name}.png', plots.png(figure))
@@ -87,6 +87,9 @@ def main(argv: Sequence[str]) -> int:
     print(json.dumps(outcome.as_json, indent=2))
   else:
     print(f'\n{outcome.text}\n\nwritten: {folder}/{study.name}.md, .csv, .png, .svg')
+    file = folder / run_folder.REPORT
+    page.write([folder], file)
+    print(f'report:  {file} (open it in a browser)')
   return 0
 
 

@@ -28,6 +28,10 @@ _FIGURES = (
   'local_accuracy',
   'received_local_accuracy',
 )
+_TWO_TESTS = (
+  'global: users’ models on the same test examples, of all classes; local: each on test '
+  'examples with the class shares of its user’s own, which it has trained on once more'
+)
 _TESTED_ON = {'num_examples': 'examples', 'num_users': 'users'}
 
 
@@ -52,6 +56,11 @@ class Classification(course.Course):
   def users(self) -> Sequence[str]:
     """See the base class."""
     return list(self._partition)
+
+  @property
+  def data_summary(self) -> Sequence[str]:
+    """See the base class."""
+    return self._data.summary
 
   def describe(self, all_phases: Sequence[phases.Phase]) -> list[str]:
     """See the base class."""
@@ -115,7 +124,10 @@ class Classification(course.Course):
     tested_on = ', '.join(
       f'{metrics[key]:,} {name}' for key, name in _TESTED_ON.items() if key in metrics
     )
-    return {}, f'test: {figures} ({tested_on})'
+    summary = f'test: {figures} ({tested_on})'
+    if 'local_accuracy' in metrics:
+      summary += f'\n{_TWO_TESTS}'
+    return {}, summary
 
 
 def _check_model(chosen: experiment.Experiment) -> None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_federated as tff
 
 from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import labelled, labelled_batching, partition
-from tff_textpriv.iterative_processes import classification_model, own_models
+from tff_textpriv.iterative_processes import (
+  central_training,
+  classification_model,
+  own_models,
+)
 from tff_textpriv.models import classifiers
 from tff_textpriv.models import usage as usage_lib
 from tff_textpriv.text import representations, rolling_hash
@@ -22,6 +27,9 @@ from tff_textpriv.training import (
 )
 
 _DEFAULT_CLIENTS = 100
+# How the model's twin is trained in one place, and up to which size that is a matter of seconds.
+_TWIN_STEP, _TWIN_BATCH, _TWIN_EPOCHS = 0.01, 64, 5
+_MOST_TWIN_EXAMPLES = 50_000
 
 
 class LabelledWorkbench(workbench.Workbench):
@@ -45,6 +53,11 @@ class LabelledWorkbench(workbench.Workbench):
     super().__init__(chosen)
     self._classes = data.classes
     self._partitions = partitions(chosen, data, dealt)
+
+  @property
+  def _most_frequent_class(self) -> int:
+    """The class of which there are most training examples."""
+    return int(np.bincount(self._examples['train'].labels).argmax())
 
   def clients(self, group: str) -> Sequence[str]:
     """Returns the clients of a group."""
@@ -131,6 +144,36 @@ class ClassifierWorkbench(LabelledWorkbench):
     """Returns the figures of the test."""
     del rounds_done  # All clients have the same model, whenever that was made.
     return self.evaluate(weights, 'test')
+
+  def guesses(self) -> dict[str, float]:
+    """Returns the accuracy of the most frequent class, and that of the model's twin."""
+    labels = self._examples['test'].labels
+    figures = {'majority_accuracy': float(np.mean(labels == self._most_frequent_class))}
+    if self._chosen.privacy_settings.claims and self._twin_is_cheap:
+      figures['twin_accuracy'] = self._twin_accuracy()
+    return figures
+
+  @property
+  def _twin_is_cheap(self) -> bool:
+    """Whether the model can be trained in one place in seconds."""
+    is_small = len(self._examples['train']) <= _MOST_TWIN_EXAMPLES
+    return is_small and self._chosen.model_name == 'logistic'
+
+  def _twin_accuracy(self) -> float:
+    """Trains the same model on all training examples in one place, and tests it."""
+    adam = tff.learning.optimizers.build_adam(_TWIN_STEP)
+    process = central_training.CentralProcess(self.functional, adam)
+    examples = self._examples['train']
+    batches = labelled_batching.training_batches(
+      examples,
+      np.arange(len(examples)),
+      batch_size=_TWIN_BATCH,
+      num_epochs=_TWIN_EPOCHS,
+      rng=randomness.generator(self._chosen.run.seed, 'twin'),
+    )
+    state = process.next(process.initialize(), [batches]).state
+    weights = process.get_model_weights(state).trainable
+    return self.evaluate([np.asarray(weight) for weight in weights], 'test')['accuracy']
 
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model:
     """Makes the Keras model of weights."""

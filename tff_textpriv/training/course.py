@@ -44,6 +44,11 @@ class Course(abc.ABC):
   def users(self) -> Sequence[str]:
     """Everybody who may train."""
 
+  @property
+  @abc.abstractmethod
+  def data_summary(self) -> Sequence[str]:
+    """What was said of the data when they were read; perhaps nothing."""
+
   @abc.abstractmethod
   def describe(self, all_phases: Sequence[phases.Phase]) -> list[str]:
     """Says, in lines, what is about to be trained and on whom."""

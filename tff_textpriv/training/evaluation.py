@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -228,6 +228,30 @@ def _scores(logits: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
   """Returns targets' log-likelihoods and whether each is the first choice."""
   log_likelihood = -tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)
   return log_likelihood, tf.equal(tf.argmax(logits, 2, tf.int32), targets)
+
+
+class Unigram:
+  """A guess without a model: each token as often as it was in some text, whatever is before it."""
+
+  def __init__(self, tokenizer: tokenizers.Tokenizer, posts: Iterable[np.ndarray]):
+    """Counts tokens; every one counts once more than it is there.
+
+    Args:
+      tokenizer: What encoded the text.
+      posts: Encoded posts, each int32 [length], BOS first.
+    """
+    self._starts_word = tokenizer.starts_word
+    counts = np.ones(tokenizer.size)
+    for post in posts:
+      counts += np.bincount(post[1:], minlength=tokenizer.size)
+    self._log_likelihood = np.log(counts / counts.sum())
+
+  def word_perplexity(self, posts: Sequence[np.ndarray]) -> float:
+    """Returns the perplexity per word of other posts; see `word_metrics`."""
+    targets = _concatenate([post[1:] for post in posts], np.int32)
+    nothing = np.zeros(len(targets), bool)
+    scores = targets, self._log_likelihood[targets], nothing
+    return word_metrics(*scores, self._starts_word)['word_perplexity']
 
 
 def word_metrics(

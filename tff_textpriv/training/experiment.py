@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tff_textpriv import randomness
@@ -34,6 +34,8 @@ class Task:
       go with an algorithm and are not those of the settings.
     accounts_own_users: Whether a promise is about the users of the data unless flags say
       otherwise, and not about the deployment that an algorithm's paper assumes.
+    fit: Puts values that go with the data in the place of an experiment's defaults, given
+      the names of the flags that are no defaults; without TensorFlow, too.
     variants: Tasks of the same name that take its place where a flag is given, by the
       flag. All of them have the flag.
   """
@@ -48,12 +50,18 @@ class Task:
   check: Callable[[Any], None] = lambda _: None
   defaults: Callable[[Algorithm], Mapping[str, str]] = lambda _: {}
   accounts_own_users: bool = False
+  fit: 'Callable[[Experiment, Collection[str]], Experiment]' = lambda chosen, _: chosen
   variants: Mapping[str, 'Task'] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """A task and an algorithm with everything that was chosen for them."""
+  """A task and an algorithm with everything that was chosen for them.
+
+  Attributes:
+    fitted: The values, by flag, that were chosen because they go with the data.
+    Others: The groups of settings, and objects that take the place of what flags name.
+  """
 
   task: Task
   algorithm: Algorithm
@@ -63,6 +71,7 @@ class Experiment:
   run: RunSettings
   machine: MachineSettings
   own: own_parts.OwnParts = own_parts.NOTHING
+  fitted: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @property
   def model_name(self) -> str:

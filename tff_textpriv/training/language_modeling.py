@@ -45,6 +45,11 @@ class LanguageModeling(course.Course):
     """See the base class."""
     return self._data.train.client_ids
 
+  @property
+  def data_summary(self) -> Sequence[str]:
+    """See the base class."""
+    return self._data.summary
+
   def describe(self, all_phases: Sequence[phases.Phase]) -> list[str]:
     """See the base class."""
     groups = ('train', 'validation', 'test')
@@ -249,8 +254,6 @@ class LanguageModeling(course.Course):
       lines[0] += (
         f' (model of round {end.outcome.selected_round}, the best on validation users)'
       )
-    if metrics.get('token_perplexity', 0) > _bench(end.bench).tokenizer.size:
-      lines.append(f'note: {_WORSE_THAN_GUESSING}{end.mechanism.advice_on_noise}')
     return more, '\n'.join(lines)
 
 
@@ -259,9 +262,6 @@ _TESTED = {
   'received_local_': 'users’ own models, as received, on their own posts',
   'local_': 'users’ own models, trained once more, on their own posts',
 }
-_WORSE_THAN_GUESSING = (
-  'the model is worse than one that finds all tokens equally likely; '
-)
 
 
 def _bench(bench: workbench.Workbench) -> language_workbench.LanguageWorkbench:

@@ -24,6 +24,8 @@ from tff_textpriv.training import (
 
 # What is held out of users' posts, if nothing is said, where they have own models.
 _OWN_TEST_SHARE = 0.2
+# Training users whose words are counted: enough to know how frequent tokens are.
+_COUNTED_USERS = 1_000
 # Users on whom a run is watched while it trains, where each has a model of its own.
 _VALIDATION_USERS = 10
 
@@ -115,13 +117,15 @@ class LanguageWorkbench(workbench.Workbench):
     """
     if self._has_own:
       return self._of_own_models(weights, _VALIDATION_USERS, None)
+    return self._evaluator.evaluate(weights, self._texts(group))
+
+  def _texts(self, group: str) -> list[np.ndarray]:
+    """Returns the encoded texts on which the `validation` or the `test` is made."""
     users = self._encoded[group]
     ids = self._some(users.client_ids, 'evaluation', group)
     if self._chosen.task_settings.reads_streams:
-      texts = [evaluation.stream(users.posts(user)) for user in ids]
-    else:
-      texts = [post for user in ids for post in users.posts(user)]
-    return self._evaluator.evaluate(weights, texts)
+      return [evaluation.stream(users.posts(user)) for user in ids]
+    return [post for user in ids for post in users.posts(user)]
 
   def test(self, weights: Sequence[np.ndarray], rounds_done: int) -> dict[str, float]:
     """Returns the figures of the test.
@@ -145,6 +149,22 @@ class LanguageWorkbench(workbench.Workbench):
       scale = self._chosen.algorithm_settings.step_scale(rounds_done - 1)
       trained = self._of_own_models(weights, most, scale)
       figures |= {f'local_{name}': value for name, value in trained.items()}
+    return figures
+
+  def guesses(self) -> dict[str, float]:
+    """Returns the perplexities per word of tokens' frequencies in training users' posts."""
+    users = self._some(self._users, 'counted users', number=_COUNTED_USERS)
+    unigram = evaluation.Unigram(
+      self.tokenizer, (post for user in users for post in self._posts(user)[0])
+    )
+    figures = {}
+    if not self._has_own:
+      perplexity = unigram.word_perplexity(self._texts('test'))
+      figures['unigram_word_perplexity'] = perplexity
+    if self._own_test_share:
+      tested = self._tested_users(self._chosen.task_settings.max_eval_users)
+      own = [post for user in tested for post in self._posts(user)[1]]
+      figures['local_unigram_word_perplexity'] = unigram.word_perplexity(own)
     return figures
 
   def to_keras(self, weights: Sequence[np.ndarray]) -> tf.keras.Model | None:
@@ -173,7 +193,7 @@ class LanguageWorkbench(workbench.Workbench):
         models as they are received.
     """
     scores = []
-    for user in self._some(self._users, 'evaluated users', number=number):
+    for user in self._tested_users(number):
       posts = self._posts(user)[1]
       parts, optimizer = self._user_trainer.assemble(user, weights)
       batches = [] if scale is None else self.batches(user, 0)
@@ -182,6 +202,10 @@ class LanguageWorkbench(workbench.Workbench):
         parts = self._user_trainer.train(parts, optimizer, adaptation, batches, scale)
       scores.append(self._evaluator.score([*parts.local, *parts.shared], posts))
     return self._evaluator.of_users(scores)
+
+  def _tested_users(self, number: int) -> Sequence[str]:
+    """Returns the users, so many at most, whose own models are tested."""
+    return self._some(self._users, 'evaluated users', number=number)
 
   def _epochs(
     self, purpose: str, user: str, round_number: int, number: int

@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tff_textpriv import files
@@ -73,11 +73,14 @@ class OutputFolder:
         'checkpoint is whole: make room and repeat the command to go on'
       ) from error
 
-  def check_config(self, config: Mapping[str, Any]) -> None:
+  def check_config(
+    self, config: Mapping[str, Any], may_grow: Collection[str] = ()
+  ) -> None:
     """Compares the run's settings with those that the folder is claimed for.
 
     Args:
       config: Everything that decides the result; must survive JSON.
+      may_grow: Settings that may be larger than they were, for a run that goes on.
 
     Raises:
       OutputError: If the folder holds a run with other settings; names them.
@@ -92,6 +95,7 @@ class OutputFolder:
       f'--{name}: {_shown(before, name)} before, {_shown(now, name)} now'
       for name in sorted({*before, *now})
       if before.get(name) != now.get(name)
+      and not (name in may_grow and before.get(name, 0) < now.get(name, 0))
     ]
     if differing:
       raise OutputError(
@@ -102,10 +106,15 @@ class OutputFolder:
       )
 
   def claim(self, config: Mapping[str, Any]) -> None:
-    """Keeps the folder for runs with these settings, once the run is sure to begin."""
+    """Keeps the folder for runs with these settings, once the run is sure to begin.
+
+    A run that has grown is not done any more: its results are not those of its settings.
+    """
     file = self.path / 'config.json'
-    if not file.exists():
-      files.write_atomically(file, json.dumps(config, indent=2) + '\n')
+    if file.exists() and files.read_json(file) == json.loads(json.dumps(config)):
+      return
+    (self.path / 'results.json').unlink(missing_ok=True)
+    files.write_atomically(file, json.dumps(config, indent=2) + '\n')
 
 
 def _no_room(error: BaseException | None) -> str | None:

@@ -56,6 +56,34 @@ class Phase:
     """
     return self.leg.rounds_before - sum(self.stages[: self.stage])
 
+  def deployment(
+    self, chosen: experiment.Experiment, num_coordinates: int | None = None
+  ) -> Deployment:
+    """Returns what a mechanism has to know of its rounds.
+
+    Args:
+      chosen: The experiment.
+      num_coordinates: The size of its model, if that is known yet.
+    """
+    return Deployment(
+      sampling=self.sampling,
+      simulated_sampling=self.sampler.sampling,
+      population=len(self.sampler.client_ids),
+      cohort=self.sampler.cohort_size,
+      separation=self.sampler.separation,
+      device_failure_rate=self.sampler.device_failure_rate,
+      # The promise to users is one for all phases in which they train.
+      rounds=sum(self.stages),
+      stages=self.stages,
+      stage=self.stage,
+      stream=self.stream,
+      num_coordinates=num_coordinates,
+      client_step=chosen.algorithm_settings.client_step,
+      parts=_parts(self.leg),
+      unit='user' if chosen.task_settings.user_note is None else 'simulated client',
+      **_reports(chosen),
+    )
+
   def mechanism(
     self, chosen: experiment.Experiment, num_coordinates: int | None = None
   ) -> Mechanism:
@@ -66,26 +94,8 @@ class Phase:
       num_coordinates: The size of its model; if that is not known yet, what comes of it
         is only good for refusing what no model can keep.
     """
-    return chosen.privacy_settings.mechanism(
-      Deployment(
-        sampling=self.sampling,
-        simulated_sampling=self.sampler.sampling,
-        population=len(self.sampler.client_ids),
-        cohort=self.sampler.cohort_size,
-        separation=self.sampler.separation,
-        device_failure_rate=self.sampler.device_failure_rate,
-        # The promise to users is one for all phases in which they train.
-        rounds=sum(self.stages),
-        stages=self.stages,
-        stage=self.stage,
-        stream=self.stream,
-        num_coordinates=num_coordinates,
-        client_step=chosen.algorithm_settings.client_step,
-        parts=_parts(self.leg),
-        unit='user' if chosen.task_settings.user_note is None else 'simulated client',
-        **_reports(chosen),
-      )
-    )
+    deployment = self.deployment(chosen, num_coordinates)
+    return chosen.privacy_settings.mechanism(deployment)
 
 
 def lay_out(chosen: experiment.Experiment, client_ids: Sequence[str]) -> list[Phase]:

@@ -54,12 +54,19 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     # A promise that no model can keep ends the run now, before anything is written.
     phase.mechanism(chosen)
   with garbage.without_callbacks(), output.OutputFolder(chosen.folder) as folder:
-    folder.check_config(chosen.config)
+    folder.check_config(chosen.config, _may_grow(chosen, all_phases))
     if chosen.privacy_settings.noise_source == 'system':
       secret.keep(chosen.stream, folder.path)
     print(f'{chosen.task.name} with {chosen.algorithm.name} in {chosen.folder}')
-    for line in [*running.describe(all_phases), *_seed_notes(chosen)]:
-      print(f'  {line}')
+    said = reporting.Beginning(folder.path)
+    said.note(running.data_summary)
+    said.say(
+      [
+        *running.describe(all_phases),
+        *reporting.fitted_notes(chosen, len(running.users)),
+        *_seed_notes(chosen),
+      ]
+    )
     # What devices keep is a part of the test: they are closed after it.
     with contextlib.ExitStack() as devices:
       with execution.execution(
@@ -76,7 +83,14 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
         balance_workers=chosen.machine.balance_workers,
       ) as runtime:
         end = _train_phases(
-          running, chosen, all_phases, folder, runtime, train or program.train, devices
+          running,
+          chosen,
+          all_phases,
+          folder,
+          runtime,
+          train or program.train,
+          devices,
+          said,
         )
       if end.outcome.ended == 'interrupted':
         return reporting.interrupted(end.outcome)
@@ -84,6 +98,18 @@ def run(chosen: experiment.Experiment, train: program.Trainer | None = None) -> 
     if chosen.machine.forget_secret:
       secret.forget(folder.path)
   return 0
+
+
+def _may_grow(
+  chosen: experiment.Experiment, all_phases: Sequence[phases.Phase]
+) -> tuple[str, ...]:
+  """Returns the settings that may be larger when a run is repeated.
+
+  Where nothing is promised, no noise was calibrated to the number of rounds, and where a
+  model is trained in one phase, no round but the last depends on it.
+  """
+  is_free = not chosen.privacy_settings.claims and len(all_phases) == 1
+  return ('total_rounds',) if is_free else ()
 
 
 def _seed_notes(chosen: experiment.Experiment) -> list[str]:
@@ -110,6 +136,7 @@ def _train_phases(
   runtime: execution.Runtime,
   train: program.Trainer,
   devices: contextlib.ExitStack,
+  said: reporting.Beginning,
 ) -> course.PhaseEnd:
   """Trains phase after phase; a resumed run starts with the last one begun.
 
@@ -120,7 +147,7 @@ def _train_phases(
     bench = running.make_bench(phase, end, folder.path)
     if bench.devices is not None:
       devices.callback(bench.devices.close)
-    end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train)
+    end = _train_phase(running, chosen, phase, bench, end, folder, runtime, train, said)
     if end.outcome.ended != 'finished':
       break
   assert end is not None  # There is at least one phase.
@@ -144,17 +171,23 @@ def _train_phase(
   folder: output.OutputFolder,
   runtime: execution.Runtime,
   train: program.Trainer,
+  said: reporting.Beginning,
 ) -> course.PhaseEnd:
   """Trains one phase, from its newest checkpoint if there is one."""
   mechanism = phase.mechanism(chosen, bench.num_parameters)
   _check_reach(chosen, bench, runtime)
   # Nothing that the user chose can be refused any more.
   folder.claim(chosen.config)
-  print(f'  {running.begin(phase, bench, folder.path)}')
-  for line in reporting.mechanism_notes(
-    mechanism, phase.leg.users, chosen.task_settings.user_note
-  ):
-    print(f'  {line}')
+  deployment = phase.deployment(chosen, bench.num_parameters)
+  said.say(
+    [
+      running.begin(phase, bench, folder.path),
+      *reporting.mechanism_notes(
+        mechanism, phase.leg.users, chosen.task_settings.user_note
+      ),
+      *reporting.outlook_notes(mechanism, chosen.privacy_settings, deployment),
+    ]
+  )
   process = chosen.algorithm.build(
     bench.functional, chosen.algorithm_settings, mechanism
   )
@@ -221,10 +254,11 @@ def _finish(
 ) -> None:
   """Tests; writes results, model and card; prints them."""
   outcome = end.outcome
-  metrics = end.bench.test(outcome.selected_weights, outcome.rounds_done)
+  figures = end.bench.test(outcome.selected_weights, outcome.rounds_done)
+  metrics = {**figures, **end.bench.guesses()}
   privacy = reporting.write_card(chosen, outcome, end.mechanism, end.process, folder)
   more, summary = running.finish(end, metrics, folder)
-  reporting.write_results(
+  results = reporting.write_results(
     outcome,
     privacy,
     metrics,
@@ -234,4 +268,5 @@ def _finish(
     **more,
     **reporting.bytes_per_client(end.process),
   )
-  reporting.say_results(outcome, privacy, summary, folder)
+  advice = end.mechanism.advice_on_noise
+  reporting.say_results(outcome, privacy, summary, results, advice, folder)

@@ -170,14 +170,7 @@ class TokenWorkbench(user_reading.UserReading):
     if self._chosen.algorithm.gathers_data:
       every = np.arange(len(self._examples['test']))
       return figures | self._unknown_words([(self._common_reading, [every])])
-    users = self._some_users(self._chosen.task_settings.max_eval_users)
-    train_labels = self._examples['train'].labels
-    tests = user_evaluation.make_tests(
-      {user: train_labels[self._partitions['train'][user]] for user in users},
-      self._examples['test'].labels,
-      self._chosen.task_settings.max_eval_examples,
-      self._chosen.run.seed,
-    )
+    users, tests = self._tests
     scale = self._chosen.algorithm_settings.step_scale(rounds_done - 1)
     received, trained = [], []
     for user in users:
@@ -194,6 +187,42 @@ class TokenWorkbench(user_reading.UserReading):
     return figures | {
       **self._unknown_words([(self._reading(user), tests[user]) for user in users]),
       'num_users': len(users),
+    }
+
+  @functools.cached_property
+  def _tests(self) -> tuple[list[str], dict[str, user_evaluation.UserTest]]:
+    """The users whose models are tested, and the examples of each one's test."""
+    users = self._some_users(self._chosen.task_settings.max_eval_users)
+    tests = user_evaluation.make_tests(
+      {user: self._labels_of(user) for user in users},
+      self._examples['test'].labels,
+      self._chosen.task_settings.max_eval_examples,
+      self._chosen.run.seed,
+    )
+    return users, tests
+
+  def _labels_of(self, user: str) -> np.ndarray:
+    """Returns the classes of a user's training examples."""
+    return self._examples['train'].labels[self._partitions['train'][user]]
+
+  def guesses(self) -> dict[str, float]:
+    """Returns the accuracies of the most frequent class, and of each user's own."""
+    labels, most = self._examples['test'].labels, self._most_frequent_class
+    figures = {}
+    if self._chosen.algorithm.has_whole_model:
+      figures['majority_accuracy'] = float(np.mean(labels == most))
+    if self._chosen.algorithm.gathers_data:
+      return figures
+    users, tests = self._tests
+    accuracies = []
+    for user in users:
+      own, test = np.bincount(self._labels_of(user)).argmax(), tests[user]
+      on_own = np.mean(labels[test.own] == own) if len(test.own) else np.nan
+      accuracies.append((float(np.mean(labels[test.common] == most)), float(on_own)))
+    summary = user_evaluation.summary(accuracies)
+    return figures | {
+      name.replace('accuracy', 'majority_accuracy'): value
+      for name, value in summary.items()
     }
 
   def _receive(self, user: str, weights: Sequence[np.ndarray]) -> local_training.Parts:

@@ -83,6 +83,14 @@ class Workbench(abc.ABC):
     """Returns the figures of the test, of users' own models too where there are any."""
 
   @abc.abstractmethod
+  def guesses(self) -> dict[str, float]:
+    """Returns what guesses without a model reach on what the model is tested on.
+
+    Names are those of `sanity`. Guesses know the training data exactly: no noise hides
+    anybody from them, so that they are exact measurements, as those of the test are.
+    """
+
+  @abc.abstractmethod
   def to_keras(self, weights: Sequence[np.ndarray]) -> 'tf.keras.Model | None':
     """Makes the Keras model of the weights; `None` if the server has no model."""
 
