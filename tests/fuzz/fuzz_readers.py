@@ -438,7 +438,7 @@ def _export(folder: pathlib.Path) -> None:
   from tff_textpriv.models import usage
 
   run = runs.read(str(folder))
-  pages.readme(run, 'keras', folder / 'cache')
+  pages.readme(run, 'keras')
   if isinstance(run.usage, usage.LanguageModelUsage):
     run.tokenizer.encode(_TEXTS[:2])
   else:

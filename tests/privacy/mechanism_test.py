@@ -38,6 +38,12 @@ class _Silent(Mechanism):
   unit: str = 'user'
 
 
+class _Elsewhere(_Silent):
+  """Names a module in which there is no aggregation."""
+
+  aggregator = 'messages'
+
+
 class _Boastful(_Silent):
   """Promises something, and does not say what."""
 
@@ -116,9 +122,9 @@ def test_nothing_is_aggregated_or_seen_of_a_mechanism_without_an_aggregator():
     of_mechanism.mean(_Silent(), by_examples=False)
   with pytest.raises(PrivacyError, match='_Silent names no aggregator'):
     of_mechanism.seen(_Silent(), [tf.zeros([3])], tf.constant([0, 1]), 'server')
-  # Attentive clients noise their updates themselves: there is no such mean.
-  with pytest.raises(PrivacyError, match='LocalGaussian has no mean'):
-    of_mechanism.mean(LocalGaussian(1.0, 1.0, 1e-5), by_examples=False)
+  # A module of that name there is, and it has no mean.
+  with pytest.raises(PrivacyError, match='_Elsewhere has no mean'):
+    of_mechanism.mean(_Elsewhere(), by_examples=False)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +134,12 @@ def test_no_algorithm_can_be_built_with_an_unknown_mechanism(name):
   algorithm = registry.ALGORITHMS[name]
   with pytest.raises(PrivacyError, match='_Silent names no aggregator'):
     algorithm.build(_functional(), algorithm.settings(), _Silent())
+
+
+def test_no_promise_is_made_for_an_average_that_does_not_keep_it():
+  algorithm = registry.ALGORITHMS['robust_avg']
+  with pytest.raises(PrivacyError, match='does not keep what CentralGaussian promises'):
+    algorithm.build(_functional(), algorithm.settings(), sample_plan.PLAN)
 
 
 def test_an_attacker_is_not_shown_the_update_as_it_is():

@@ -14,6 +14,7 @@ from tff_textpriv.iterative_processes import (
   scheduled_work,
   seeded_client_work,
 )
+from tff_textpriv.privacy import errors
 from tff_textpriv.privacy.mechanism import Mechanism
 from tff_textpriv.settings import IncompatibleSettingsError
 
@@ -45,8 +46,13 @@ def build(
     weights_type,
   )
   update_type = work.next.type_signature.result.result.member.update
-  if mean is None:
-    mean = of_mechanism.mean(mechanism, by_examples=settings.weighs_by_examples)
+  # A mechanism that nobody knows is refused, whose ever the mean is.
+  own_mean = of_mechanism.mean(mechanism, by_examples=settings.weighs_by_examples)
+  if mean is not None and mechanism.no_guarantee_reason is None:
+    raise errors.PrivacyError(
+      f'a mean of its own does not keep what {type(mechanism).__name__} promises'
+    )
+  mean = mean or own_mean
   return tff.learning.templates.compose_learning_process(
     initial_weights,
     tff.learning.templates.build_broadcast_process(weights_type),

@@ -101,8 +101,9 @@ class GradientClipSettings(AlgorithmSettings):
 
   client_clip_norm: float | None = setting(
     None,
-    'L2 norm to which the gradient of each step of local training is clipped; not '
-    'clipped if not set. It steadies training and promises nothing: that is done by '
+    'L2 norm to which the gradient of each step of local training is clipped, and where '
+    'devices keep a part of the model that of this part by itself; not clipped if not '
+    'set. It steadies training and promises nothing: that is done by '
     'what bounds the whole update.',
     above=0,
   )

@@ -107,7 +107,7 @@ def build_fed_att(
   # Only now is TFF needed: flags are read before.
   import tensorflow_federated as tff
 
-  from tff_textpriv.aggregators import attentive
+  from tff_textpriv.aggregators import attentive, of_mechanism
   from tff_textpriv.iterative_processes import (
     attentive_step,
     averaging,
@@ -118,6 +118,7 @@ def build_fed_att(
   )
 
   if not mechanism.randomizes_on_device:
+    of_mechanism.mean(mechanism, by_examples=False)  # One that nobody knows is refused.
     _check_bounded(settings)
     # All alike, two sums are one: what is audited.
     alike = settings.attention == 'uniform'
