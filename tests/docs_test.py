@@ -213,7 +213,8 @@ def _run_python(page) -> None:
 @pytest.mark.parametrize(
   'page',
   [
-    page
+    # Its examples train half a dozen models.
+    pytest.param(page, marks=[pytest.mark.slow] if page.name == 'api.md' else [])
     for page in _PAGES
     if page != _CONTRIBUTING
     and page.name not in _COMMANDS_FIRST

@@ -290,7 +290,7 @@ def test_a_truncated_file_is_one_sentence(root, real_file, kept, monkeypatch, ca
 def test_an_oracle_tokenizer_is_a_comparison_without_a_claim(root):
   folder = root / 'oracle'
   given = ('--algo=dp_fed_avg', '--tokenizer_source=oracle', '--privacy_claim=false')
-  mechanism = ('--target_epsilon=8', '--total_rounds=1', '--cohort_sampling=fixed')
+  mechanism = ('--noise_multiplier=1', '--total_rounds=1', '--cohort_sampling=fixed')
   assert _run(folder, *_TINY, *given, *mechanism) == 0
   card = _json(folder / 'privacy_card.json')
   assert card['formal_guarantee'] is False and card['epsilon'] is None

@@ -25,6 +25,7 @@ _TINY = (
   '--sample_tokens=8000',
   '--sample_max_length=24',
   '--server_learning_rate=0.05',
+  '--accountant=rdp',  # In no time.
 )
 _AUTO = (
   '--switch=auto', '--switch_check_rounds=1', '--switch_sample_tokens=6000',

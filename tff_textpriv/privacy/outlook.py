@@ -10,14 +10,18 @@ spread over all coordinates as noise is. Classifiers of hashed words stopped bea
 frequent class clearly below 1 (docs/first_own_data.md).
 """
 
+import bisect
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.mechanism import Deployment, Mechanism, MechanismSettings
 from tff_textpriv.settings import SettingsError
+
+# Settings, and the deployment that they are for.
+_Tried = tuple[MechanismSettings, Deployment]
 
 # Below this a model is not to be expected to learn.
 ENOUGH = 1.0
@@ -79,23 +83,26 @@ def estimate(settings: MechanismSettings, deployment: Deployment) -> Outlook | N
 def remedies(settings: MechanismSettings, deployment: Deployment) -> list[str]:
   """Says what would be enough: how many users, or which epsilon; perhaps nothing would."""
   found = []
-  more = _first_enough(_more_users(settings, deployment))
+  more = _first_enough(list(_more_users(settings, deployment)))
   if more is not None:
+    accounted, one = more
+    population = getattr(accounted, 'accounted_population', None) or one.population
+    cohort = getattr(accounted, 'accounted_cohort', None) or one.cohort
     found.append(
-      f'about {_round_up(more.population):,} users, {_round_up(more.cohort):,} of them '
-      'per round'
+      f'about {_round_up(population):,} users, {_round_up(cohort):,} of them per round'
     )
   epsilon = getattr(settings, 'target_epsilon', None)
   if epsilon is not None:
-    enough = _enough_epsilon(settings, deployment, epsilon)
-    if enough is not None:
+    larger = _first_enough(list(_larger_epsilons(settings, deployment, epsilon)))
+    if larger is not None:
+      enough = math.ceil(vars(larger[0])['target_epsilon'] * 2) / 2
       found.append(f'--target_epsilon={enough:g}')
   return found
 
 
 def _more_users(
   settings: MechanismSettings, deployment: Deployment
-) -> Iterator[tuple[MechanismSettings, Deployment]]:
+) -> Iterator[_Tried]:
   """Yields deployments of more and more users, and the settings that go with them."""
   accounted = {
     name: getattr(settings, name)
@@ -119,32 +126,23 @@ def _scaled(deployment: Deployment, times: float) -> Deployment:
   )
 
 
-def _first_enough(
-  tried: Iterator[tuple[MechanismSettings, Deployment]],
-) -> Deployment | None:
-  """Returns the first deployment that would do, with the sizes that are accounted for."""
-  for settings, deployment in tried:
-    if _is_enough(settings, deployment):
-      population = getattr(settings, 'accounted_population', None)
-      cohort = getattr(settings, 'accounted_cohort', None)
-      return dataclasses.replace(
-        deployment,
-        population=population or deployment.population,
-        cohort=cohort or deployment.cohort,
-      )
-  return None
+def _first_enough(tried: Sequence[_Tried]) -> _Tried | None:
+  """Returns the first of ever larger ones that would do; looks at few of them.
+
+  Each look calibrates noise, which takes seconds where cohorts are of a fixed size.
+  """
+  place = bisect.bisect_left(tried, True, key=lambda one: _is_enough(*one))
+  return tried[place] if place < len(tried) else None
 
 
-def _enough_epsilon(
+def _larger_epsilons(
   settings: MechanismSettings, deployment: Deployment, epsilon: float
-) -> float | None:
-  """Returns a larger epsilon that would do, if there is one that means something."""
+) -> Iterator[_Tried]:
+  """Yields larger and larger epsilons, up to one that means nothing any more."""
   while epsilon < _LARGEST_EPSILON:
     epsilon *= math.sqrt(2)
     larger: dict[str, Any] = {'target_epsilon': epsilon}
-    if _is_enough(dataclasses.replace(settings, **larger), deployment):
-      return math.ceil(epsilon * 2) / 2
-  return None
+    yield dataclasses.replace(settings, **larger), deployment
 
 
 def _is_enough(settings: MechanismSettings, deployment: Deployment) -> bool:
