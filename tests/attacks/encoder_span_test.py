@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_textpriv.attacks import gradient_inversion, kernel_span, targets
+from tff_textpriv.attacks import gradient_inversion, kernel_span
 from tff_textpriv.models import classifiers, encoders, sequence_presets
 
 _WORDS = 200
@@ -49,12 +49,13 @@ def _read(weights, ids, table, shared=None):
   )
   return kernel_span.read_places(
     span,
-    lambda place: targets.entered(_MODEL, shared or weights[1:], table, place),
+    kernel_span.PlacedTable(table),
+    (shared or weights[1:])[:3],
     np.count_nonzero(ids < _WORDS, axis=0),
   )
 
 
-def test_what_enters_is_what_the_model_reads(weights):
+def test_what_is_compared_with_a_span_is_what_the_model_reads(weights):
   table, *shared = weights
   seen = []
 
@@ -67,9 +68,14 @@ def test_what_enters_is_what_the_model_reads(weights):
     encoders.hidden_states(
       _MODEL.size, shared[:-4], table[None, [7, 9]], np.ones((1, 2), bool)
     )
-  for place, row in enumerate((7, 9)):
-    read = targets.entered(_MODEL, shared, table, place)[row]
-    np.testing.assert_allclose(seen[0][0, place], read, atol=1e-5)
+  # Against a plane, what is outside of it tells vectors apart.
+  rng = np.random.default_rng(6)
+  basis, _ = np.linalg.qr(rng.normal(size=(32, 2)))
+  span = kernel_span.Span(basis.T, 32)
+  placed = kernel_span.PlacedTable(table).residuals(span, shared[0][:2], *shared[1:3])
+  for place, (row, found) in enumerate(zip((7, 9), placed, strict=True)):
+    expected = span.residuals(np.asarray(seen[0][0, place : place + 1], np.float64))
+    np.testing.assert_allclose(found[row], expected[0], atol=1e-5)
 
 
 def test_a_text_is_read_in_its_order(weights):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from sample_plan import NO_MECHANISM
 
-from tff_textpriv.attacks import observations
+from tff_textpriv.attacks import federation, observations, rounds
 from tff_textpriv.iterative_processes import (
   classification_model,
   dp_fed_avg,
@@ -44,7 +44,8 @@ def _observe(algorithm, settings=None, plan=NO_MECHANISM, batches=None, **kwargs
   chosen = registry.ALGORITHMS[algorithm]
   settings = settings or chosen.settings()
   client = observations.Client(chosen, settings, plan, _MODEL, **kwargs)
-  return client.observe(_WEIGHTS, batches or [_batch()], _SEED)
+  batches = batches or [_batch()]
+  return client.observe(_WEIGHTS, rounds.RoundData(batches, batches), _SEED)
 
 
 def _true_gradients():
@@ -196,14 +197,64 @@ def test_one_client_s_update_is_what_the_process_of_fed_avg_applies(tff_runtime)
     np.testing.assert_allclose(before - after, 0.5 * gradient, atol=1e-5)
 
 
-def test_age_moves_the_table_of_a_client():
+_OTHER = _batch(((20, 21, 22),), (1,))
+
+
+def _federation(algorithm, settings):
   client = observations.Client(
-    registry.ALGORITHMS['fede_vocab'],
-    fede_vocab.FedeVocabSettings(),
-    NO_MECHANISM,
-    _MODEL,
+    registry.ALGORITHMS[algorithm], settings, NO_MECHANISM, _MODEL
   )
-  old = client.age(_WEIGHTS, [_batch()], rounds=3)
-  moved = np.flatnonzero(np.abs(old[0] - _WEIGHTS[0]).sum(axis=1))
-  np.testing.assert_array_equal(moved, [1, 2, 3, 7, 9])
-  assert tf.linalg.global_norm(old[1:]) != tf.linalg.global_norm(_WEIGHTS[1:])
+  return client, federation.Federation(client, _WEIGHTS, num_clients=2)
+
+
+def _train(trained, times):
+  data = [rounds.RoundData([batch], [batch]) for batch in (_batch(), _OTHER)]
+  for _ in range(times):
+    trained.train(data, [_SEED, _SEED])
+
+
+def _moved(table):
+  return np.flatnonzero(np.abs(table - _WEIGHTS[0]).sum(axis=1)).tolist()
+
+
+def test_devices_keep_tables_that_only_their_own_texts_have_moved():
+  client, trained = _federation('fede_vocab', fede_vocab.FedeVocabSettings())
+  _train(trained, 3)
+  np.testing.assert_array_equal(trained.weights[0], _WEIGHTS[0])
+  assert tf.linalg.global_norm(trained.weights[1:]) != tf.linalg.global_norm(
+    _WEIGHTS[1:]
+  )
+  for device, batch, read in (
+    (trained.devices[0], _batch(), [1, 2, 3, 7, 9]),
+    (trained.devices[1], _OTHER, [20, 21, 22]),
+  ):
+    data = rounds.RoundData([batch], [batch])
+    old = client.observe(trained.weights, data, _SEED, device)
+    new = client.observe(trained.weights, data, _SEED)
+    assert _moved(old.table) == _moved(new.table) == read
+    # A new device's table has moved by this round alone, and sends something else.
+    distances = [np.linalg.norm(each.table - _WEIGHTS[0]) for each in (old, new)]
+    assert distances[0] > 1.5 * distances[1]
+    assert np.abs(old.shared_gradients[0] - new.shared_gradients[0]).max() > 1e-5
+
+
+def test_clients_of_one_model_move_it_together():
+  settings = fed_avg.FedAvgSettings(
+    client_learning_rate=0.25, server_optimizer='sgd', server_learning_rate=1.0
+  )
+  _, trained = _federation('fed_avg', settings)
+  _train(trained, 1)
+  assert _moved(trained.weights[0]) == [1, 2, 3, 7, 9, 20, 21, 22]
+  sent = _observe('fed_avg', settings).gradients[0]
+  of_first = (_WEIGHTS[0] - trained.weights[0])[[1, 2, 3, 7, 9]]
+  np.testing.assert_allclose(of_first, 0.125 * sent[[1, 2, 3, 7, 9]], atol=1e-6)
+
+
+@pytest.mark.parametrize('algorithm', ['local_only', 'lg_fedavg', 'fed_recon'])
+def test_every_kind_of_device_trains_for_rounds(algorithm):
+  client, trained = _federation(algorithm, registry.ALGORITHMS[algorithm].settings())
+  _train(trained, 2)
+  data = rounds.RoundData([_batch()], [_batch()])
+  seen = client.observe(trained.weights, data, _SEED, trained.devices[0])
+  assert (seen.gradients[-1] is None) == (algorithm == 'local_only')
+  assert [one.shape for one in trained.weights] == [one.shape for one in _WEIGHTS]

@@ -27,7 +27,7 @@ _SMALL = (
 def _rows(folder):
   with open(folder / 'agnews' / 'attack.csv', newline='') as stream:
     return {
-      (row['algorithm'], row['attack'], row['table'], row['batch_size']): row
+      (row['algorithm'], row['attack'], row['table'], row['sentences']): row
       for row in csv.DictReader(stream)
     }
 
@@ -76,7 +76,7 @@ def test_the_scoreboard_tells_who_leaks_and_who_does_not(tmp_path, capsys):
   }
   assert ' '.join(case.texts[0]) in report
   printed = ' '.join(capsys.readouterr().out.split())
-  assert '| fed_avg | rows | - | 1 | 6 |' in printed
+  assert '| fed_avg | rows | - | batch | 1 | 6 |' in printed
 
 
 @pytest.mark.slow
@@ -87,7 +87,8 @@ def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
     '--attacks=dlg',
     '--sentences=1',
     '--attack_steps=2',
-    '--local_rounds=1',
+    '--rounds_before=1',
+    '--client_sentences=1',
     f'--attack_dir={tmp_path}',
   ]
   assert attack.main(argv) == 0
@@ -118,7 +119,7 @@ def test_what_hides_a_text_is_said_and_what_was_found_is_over_the_prior(
   said = ' '.join(capsys.readouterr().out.split())
   # Dropout is off unless it is asked for; four texts of twelve tokens are too many.
   assert 'dropout 0,' in said and 'hides from span' not in said
-  assert 'Batches of 4 may have 48 tokens' in said and 'has 32 numbers' in said
+  assert 'Messages of 4 may have 48 tokens' in said and 'has 32 numbers' in said
 
 
 def test_dropout_that_is_asked_for_is_said_to_hide(tmp_path, capsys):
@@ -150,6 +151,49 @@ def test_more_sentences_than_a_batch_holds_are_needed():
 def test_a_model_without_an_embedding_is_refused():
   with pytest.raises(SettingsError, match='--model=logistic: has no embedding'):
     attack.main(['--algo=fed_avg', '--model=logistic'])
+
+
+def test_a_batch_that_is_no_one_client_s_is_refused_after_rounds():
+  with pytest.raises(SettingsError, match='--batch_sizes=.*multiple of each'):
+    attack.main(['--rounds_before=1', '--client_sentences=4', '--batch_sizes=3'])
+
+
+def test_a_round_of_several_steps_is_attacked_after_rounds_on_the_same_texts(tmp_path):
+  argv = [
+    *_SMALL,
+    '--algo=fed_avg,fede_vocab',
+    '--attacks=prior,rows,span',
+    '--messages=batch,round',
+    '--client_sentences=3',
+    '--client_batch_size=2',
+    '--client_epochs_per_round=2',
+    '--rounds_before=2',
+    f'--attack_dir={tmp_path}',
+  ]
+  assert attack.main(argv) == 0
+  rows = _rows(tmp_path)
+  kinds = {(row['message'], row['sentences'], row['messages']) for row in rows.values()}
+  assert kinds == {('batch', '1', '6'), ('round', '3', '2')}
+  # All words of a round stand in the rows that have moved.
+  assert float(rows['fed_avg', 'rows', '-', '3']['recall']) >= 0.7
+  assert float(rows['fed_avg', 'rows', '-', '3']['advantage']) > 0.1
+  # Tables that have moved are no longer quite what everybody knows.
+  own, public = (
+    float(rows['fede_vocab', 'span', table, '1']['recall'])
+    for table in ('true', 'public')
+  )
+  assert own >= public
+
+
+def test_the_prior_names_the_most_frequent_words_of_public_text(tmp_path):
+  argv = [*_SMALL, '--algo=local_only', '--attacks=guess,prior', '--sentences=2']
+  assert attack.main([*argv, f'--attack_dir={tmp_path}']) == 0
+  rows = _rows(tmp_path)
+  guess, prior = (
+    float(rows['local_only', *name, '1']['recall'])
+    for name in (('guess', '-'), ('prior', '-'))
+  )
+  assert prior > guess + 0.2
 
 
 def test_help_and_wrong_flags_are_answered_without_tensorflow():

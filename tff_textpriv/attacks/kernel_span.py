@@ -12,7 +12,7 @@ each place is compared with the span, which tells the order of tokens, too.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -98,25 +98,74 @@ def read_tokens(span: Span, table: np.ndarray) -> np.ndarray:
   return np.argsort(span.residuals(np.asarray(table, np.float64)))[: len(span.basis)]
 
 
+class PlacedTable:
+  """What an encoder's first kernel would read of each token of a table, at any place.
+
+  That is x = scale * u / |u| * sqrt(width) + shift of the centred sum u of embedding and
+  position. It is never laid out: what is needed of it are a few products with the table.
+  """
+
+  def __init__(self, table: np.ndarray):
+    """Takes an embedding table [rows, width]."""
+    table = np.asarray(table, np.float32)
+    self._centred = table - table.mean(axis=1, keepdims=True)
+    self._squares = np.square(self._centred).sum(axis=1)
+
+  def residuals(
+    self,
+    span: Span,
+    positions: np.ndarray,
+    scale: np.ndarray,
+    shift: np.ndarray,
+  ) -> Iterator[np.ndarray]:
+    """Yields for each place how much of each token is outside of a span; [rows].
+
+    Args:
+      span: The space of what was read.
+      positions: The embeddings of the places [places, width].
+      scale: That of the normalisation [width].
+      shift: That of the normalisation [width].
+    """
+    basis = span.basis.astype(np.float32)
+    scaled = basis * scale
+    weighed = np.square(self._centred) @ scale**2
+    crossed = self._centred @ (scale * shift)
+    inside = self._centred @ scaled.T
+    for position in positions - positions.mean(axis=1, keepdims=True):
+      squares = self._squares + 2 * self._centred @ position + position @ position
+      # One over the standard deviation, by which a sum is normalised.
+      size = np.sqrt(span.width / np.maximum(squares, np.finfo(np.float32).tiny))
+      seen = (inside + scaled @ position) * size[:, np.newaxis] + basis @ shift
+      lengths = (
+        weighed
+        + 2 * self._centred @ (scale**2 * position)
+        + np.square(scale * position).sum()
+      ) * size**2
+      lengths += 2 * size * (crossed + (scale * shift) @ position) + shift @ shift
+      yield 1 - np.square(seen).sum(axis=1) / lengths
+
+
 def read_places(
   span: Span,
-  entered: Callable[[int], np.ndarray],
+  table: PlacedTable,
+  normalization: Sequence[np.ndarray],
   counts: Sequence[int],
 ) -> np.ndarray:
   """Returns the tokens that are nearest to a span, place by place.
 
   Args:
     span: The space of what was read.
-    entered: Returns what would be read of each row of the attacker's table at a place,
-      [rows, width].
+    table: The attacker's.
+    normalization: The positions [at least places, width], and scale and shift of the
+      normalisation.
     counts: How many texts of the batch have a token at each place.
 
   Returns:
     Rows of the table, as many for each place as texts have a token there.
   """
+  positions, scale, shift = normalization
   found = []
-  for place, count in enumerate(counts):
-    residuals = span.residuals(entered(place))
-    nearest = np.argpartition(residuals, count - 1)[:count]
-    found.append(nearest[np.argsort(residuals[nearest])])
+  by_place = table.residuals(span, positions[: len(counts)], scale, shift)
+  for residuals, count in zip(by_place, counts, strict=True):
+    found.append(np.argsort(residuals, kind='stable')[:count])
   return np.concatenate(found)

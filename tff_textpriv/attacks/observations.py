@@ -14,17 +14,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_textpriv.aggregators import of_mechanism
-from tff_textpriv.attacks import targets
+from tff_textpriv.attacks import rounds, targets
 from tff_textpriv.datasets import labelled_batching
 from tff_textpriv.iterative_processes import (
   algorithm,
   classification_model,
   clients,
-  local_training,
-  optimizers,
 )
 from tff_textpriv.models import classifiers, sequence_classifiers
 from tff_textpriv.privacy.mechanism import Mechanism
@@ -33,8 +30,26 @@ from tff_textpriv.privacy.mechanism import Mechanism
 _ADAM_OFFSET = 1e-7 / math.sqrt(1 - 0.999)
 # The least distance of such a step from 1 that is more than a rounding error.
 _LEAST_REST = 1e-6
-# The step size of local rounds of an algorithm that has none of its own.
-_AGEING_STEP = 0.1
+
+# The tensors that a device keeps from round to round.
+Device = Sequence[tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+  """What a client has made of its data in a round.
+
+  Attributes:
+    sent: What an observer reads of the update, or of the gradient, of each shared weight.
+    trained: All weights after training.
+    device: What the device keeps for the next round.
+    num_steps: The steps behind it.
+  """
+
+  sent: list[np.ndarray]
+  trained: list[np.ndarray]
+  device: Device
+  num_steps: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,45 +105,75 @@ class Client:
   def observe(
     self,
     weights: Sequence[np.ndarray],
-    batches: Sequence[labelled_batching.Batch],
+    data: rounds.RoundData,
     seed: np.ndarray,
+    device: Device | None = None,
   ) -> Observation:
-    """Trains a client on its batches and looks at its message.
+    """Trains a client on its data and looks at its message.
 
     Args:
-      weights: The client's model before training.
-      batches: Its data in this round.
+      weights: The model as the server hands it out; where the device keeps a part of
+        it, as that part started.
+      data: The client's data in this round.
       seed: Decides the client's randomness, int64 [2].
+      device: What the device has kept from rounds before; by default it is new.
     """
-    data = _tensors(batches)
-    if not isinstance(self._trained, sequence_classifiers.SplitTableClassifier):
-      sent, trained = self._answer(weights, data, seed)
-      return Observation(tuple(sent), trained[0])
+    message = self.message(weights, data, seed, device)
+    num_local = self._client.num_local
+    sent: list[np.ndarray | None] = list(message.sent)
+    if self._client.trains:
+      before = self._trained_weights(weights)[num_local:]
+      sent = list(self._gradients(message.sent, before, message.num_steps))
     split = self._trained
-    (_, *sent), trained = self._answer(split.split(weights), data, seed)
+    if not isinstance(split, sequence_classifiers.SplitTableClassifier):
+      return Observation((*[None] * num_local, *sent), message.trained[0])
     # Of rows that are never sent it is seen that they do not move.
     kept = np.zeros((self.num_private, self.model.embedding_size), np.float32)
     joined = split.join([kept, *sent])
-    return Observation(tuple(map(np.asarray, joined)), np.concatenate(trained[:2]))
+    return Observation(
+      tuple(map(np.asarray, joined)), np.concatenate(message.trained[:2])
+    )
 
-  def age(
+  def message(
     self,
     weights: Sequence[np.ndarray],
-    batches: Sequence[labelled_batching.Batch],
-    rounds: int,
-  ) -> list[np.ndarray]:
-    """Returns the weights of a client that has trained on its data for some rounds."""
-    optimizer = tff.learning.optimizers.build_sgdm(_AGEING_STEP)
-    if self._client.trains:
-      optimizer = optimizers.client_optimizer(self.settings)
-    trainer = local_training.LocalTrainer(
-      classification_model.from_classifier(self.model, weights), optimizer, num_local=0
+    data: rounds.RoundData,
+    seed: np.ndarray,
+    device: Device | None = None,
+  ) -> Message:
+    """Trains a client on its data; see `observe`."""
+    whole = self._trained_weights(weights)
+    adaptation, batches = map(_tensors, data)
+    client, number = self._client, self._client.num_local
+    kept = client.first_leaves(whole[:number]) if device is None else device
+    if client.trains:
+      update, trained = client.train_round(
+        kept, tuple(map(tf.constant, whole[number:])), adaptation, batches
+      )
+      after = [*trained.parts.local, *trained.parts.shared]
+      kept = client.new_state(trained)
+    else:
+      update, after = client.answer(whole, batches)
+    seen = of_mechanism.seen(self.mechanism, update, tf.constant(seed), self.view)
+    return Message(
+      [one.numpy() for one in seen],
+      [weight.numpy() for weight in after],
+      kept,
+      max(1, len(client.dealt(adaptation, batches)[1])),
     )
-    parts = local_training.Parts((), tuple(map(tf.constant, weights)))
-    for _ in range(rounds):
-      state = trainer.initial_optimizer(())
-      parts = trainer.train(parts, state, [], _tensors(batches)).parts
-    return [weight.numpy() for weight in parts.shared]
+
+  def served(
+    self, weights: Sequence[np.ndarray], shared: Sequence[np.ndarray]
+  ) -> list[np.ndarray]:
+    """Returns the model as handed out, with other weights in place of the shared ones."""
+    whole = [*self._trained_weights(weights)[: self._client.num_local], *shared]
+    if isinstance(self._trained, sequence_classifiers.SplitTableClassifier):
+      return [np.asarray(weight) for weight in self._trained.join(whole)]
+    return whole
+
+  def shared(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns those weights of the model that the server has."""
+    return self._trained_weights(weights)[self._client.num_local :]
 
   @functools.cached_property
   def _trained(self) -> classifiers.Classifier:
@@ -138,24 +183,18 @@ class Client:
     assert isinstance(self.model, sequence_classifiers.SequenceClassifier)
     return sequence_classifiers.SplitTableClassifier.of(self.model, self.num_private)
 
+  def _trained_weights(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns the model's weights in the order in which clients train them."""
+    if isinstance(self._trained, sequence_classifiers.SplitTableClassifier):
+      return self._trained.split(weights)
+    return list(weights)
+
   @functools.cached_property
   def _client(self) -> clients.Client:
     functional = classification_model.from_classifier(
       self._trained, self._trained.initial_weights(0)
     )
     return self.algorithm.client(functional, self.settings)
-
-  def _answer(
-    self, weights: Sequence[np.ndarray], data: list[Any], seed: np.ndarray
-  ) -> tuple[list[np.ndarray | None], list[np.ndarray]]:
-    """Returns what is known of each weight's gradient, and the trained weights."""
-    update, trained = self._client.answer(weights, data)
-    seen = of_mechanism.seen(self.mechanism, update, tf.constant(seed), self.view)
-    sent = [one.numpy() for one in seen]
-    num_local = self._client.num_local
-    if self._client.trains:
-      sent = self._gradients(sent, weights[num_local:], len(data))
-    return [None] * num_local + sent, [weight.numpy() for weight in trained]
 
   def _gradients(
     self, sent: list[np.ndarray], weights: Sequence[np.ndarray], num_steps: int

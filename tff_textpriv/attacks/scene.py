@@ -6,8 +6,9 @@ import numpy as np
 
 from tff_textpriv import randomness
 from tff_textpriv import settings as settings_lib
+from tff_textpriv.attacks import attackers as attackers_lib
 from tff_textpriv.attacks import campaign as campaign_lib
-from tff_textpriv.attacks import observations
+from tff_textpriv.attacks import observations, public_text, rounds
 from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.datasets import labelled
 from tff_textpriv.privacy import mechanism
@@ -16,9 +17,8 @@ from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import vocabularies
 
 _DEFAULT_CLIENTS = 100
-# Examples that a client of --local_rounds has, and the size of its batches.
-_LOCAL_EXAMPLES = 64
-_LOCAL_BATCH = 16
+# Training texts that stand for public ones: more of them say nothing new.
+_PUBLIC_TEXTS = 20_000
 
 
 class Scene:
@@ -66,10 +66,12 @@ class Scene:
     self.sentences = _choose(
       _read(data.test, split), num_sentences, num_private, self._seed
     )
-    rng = randomness.generator(self._seed, 'local examples')
-    number = min(_LOCAL_EXAMPLES, len(data.train))
-    picked = rng.choice(len(data.train), number, replace=False)
-    self._local = _read(data.train.take(picked), split)
+    # Padding's row, the last, is that of no token of a text.
+    row_of = vocabulary.lookup(index)
+    self._public_text = public_text.PublicText(
+      [row_of[encoded.row(text)] for text in data.train.text_of[:_PUBLIC_TEXTS]],
+      len(self.vocabulary),
+    )
     known = set(vocabulary.tokens)
     unknown = [token not in known for one in self.sentences for token in one.tokens]
     self.summary = (
@@ -80,7 +82,7 @@ class Scene:
       f'({"drawn" if start.width is None else "from a file"}).'
     )
 
-  def limits(self, batch_sizes: Sequence[int]) -> list[str]:
+  def limits(self, sizes: Sequence[int]) -> list[str]:
     """Says, in sentences, what of the scene hides texts from attacks."""
     said = []
     if self.model.dropout:
@@ -88,10 +90,10 @@ class Scene:
         f'Dropout of {self.model.dropout:g} hides from span and dlg; --dropout=0 does not.'
       )
     width, longest = self.model.embedding_size, max(map(_length, self.sentences))
-    hidden = [size for size in batch_sizes if size * longest >= width]
+    hidden = sorted(size for size in sizes if size * longest >= width)
     if hidden:
       said.append(
-        f'Batches of {hidden[0]} may have {hidden[0] * longest} tokens, and what the '
+        f'Messages of {hidden[0]} may have {hidden[0] * longest} tokens, and what the '
         f'first kernel reads has {width} numbers: span then says nothing; --max_words '
         'makes texts shorter.'
       )
@@ -104,7 +106,8 @@ class Scene:
     inversion: InversionSettings,
     *,
     view: str,
-    local_rounds: int,
+    client_sentences: int,
+    rounds_before: int,
   ) -> campaign_lib.Campaign:
     """Prepares the attacks on an algorithm's clients.
 
@@ -113,7 +116,8 @@ class Scene:
       attacks: Which attacks to make.
       inversion: How gradients are inverted.
       view: Who looks.
-      local_rounds: Rounds that the attacked client has trained by itself before.
+      client_sentences: How many of the sentences each client has.
+      rounds_before: Rounds in which the clients have trained on them before.
     """
     client = observations.Client(
       chosen.algorithm,
@@ -123,38 +127,37 @@ class Scene:
       view,
       num_private=sum(map(tokens.has_digit, self.vocabulary)),
     )
-    prepared = campaign_lib.Campaign(
+    attackers = attackers_lib.Attackers(
+      self.model, self.weights[0], self._public_text, attacks, inversion, self._seed
+    )
+    return campaign_lib.Campaign(
       client,
       self.weights,
       self.vocabulary,
-      self.weights,
+      self.sentences,
+      client_sentences,
+      rounds_before,
+      attackers,
       tokens.has_digit,
-      attacks,
-      inversion,
       self._seed,
     )
-    if not local_rounds:
-      return prepared
-    return prepared.after(self._local, _LOCAL_BATCH, local_rounds)
 
 
-def _length(sentence: campaign_lib.Sentence) -> int:
+def _length(sentence: rounds.Sentence) -> int:
   return len(sentence.tokens)
 
 
-def _read(
-  examples: labelled.Examples, split: tokens.Split
-) -> list[campaign_lib.Sentence]:
+def _read(examples: labelled.Examples, split: tokens.Split) -> list[rounds.Sentence]:
   """Splits texts into tokens."""
   return [
-    campaign_lib.Sentence(tuple(split(examples.texts[text])), int(label))
+    rounds.Sentence(tuple(split(examples.texts[text])), int(label))
     for text, label in zip(examples.text_of, examples.labels, strict=True)
   ]
 
 
 def _choose(
-  sentences: list[campaign_lib.Sentence], number: int, num_private: int, seed: int
-) -> list[campaign_lib.Sentence]:
+  sentences: list[rounds.Sentence], number: int, num_private: int, seed: int
+) -> list[rounds.Sentence]:
   """Draws sentences with enough private tokens."""
   fit = [
     sentence

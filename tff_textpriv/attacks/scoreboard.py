@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_textpriv import files
-from tff_textpriv.attacks import campaign, scores
+from tff_textpriv.attacks import campaign, rounds, scores
 from tff_textpriv.reports import plots, tables
 
 _COLUMNS = (
   'algorithm',
   'attack',
   'table',
-  'batch_size',
-  'batches',
+  'message',
+  'sentences',
+  'messages',
   'precision',
   'recall',
   'f1',
@@ -35,14 +36,27 @@ Row = dict[str, str | int | float]
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """What all attacks on one algorithm made of batches of one size."""
+  """What all attacks on one algorithm made of messages of one kind.
+
+  Attributes:
+    algorithm: Its name.
+    message: What clients send, one of `rounds.MESSAGES`.
+    sentences: Sentences behind a message.
+    outcomes: Those of all messages so far.
+  """
 
   algorithm: str
-  batch_size: int
+  message: str
+  sentences: int
   outcomes: Sequence[campaign.Outcome]
 
+  @property
+  def key(self) -> tuple[str, str, int]:
+    """What tells it from others."""
+    return self.algorithm, self.message, self.sentences
+
   def rows(self) -> list[Row]:
-    """Returns a row for each attack and table: means over batches.
+    """Returns a row for each attack and table: means over messages.
 
     The advantage is the recall's over that of the most frequent words, `prior`.
     """
@@ -54,7 +68,8 @@ class Result:
         one.score for one in self.outcomes if (one.attack, one.table) == (attack, table)
       ]
       average = scores.mean(all_scores)
-      what = (self.algorithm, attack, table, self.batch_size, len(all_scores))
+      kind = (self.message, self.sentences, len(all_scores))
+      what = (self.algorithm, attack, table, *kind)
       over_prior = scores.advantage(all_scores, prior) if prior else (math.nan,) * 2
       figures = (
         average.precision,
@@ -88,7 +103,7 @@ class Scenario:
 
 @dataclasses.dataclass(frozen=True)
 class _Case:
-  """The texts of a batch, and what each attack made of them, by the attack's name."""
+  """The texts of a message, and what each attack made of them, by the attack's name."""
 
   texts: tuple[tuple[str, ...], ...]
   found: list[tuple[str, campaign.Outcome]]
@@ -107,13 +122,13 @@ class Scoreboard:
     Args:
       folder: Where to write.
       scenario: What was attacked, and how.
-      num_cases: Sentences to show beside their reconstructions, from batches of the
-        smallest size.
+      num_cases: Sentences to show beside their reconstructions, from messages of the
+        fewest sentences.
     """
     self.folder = folder
     self._scenario = scenario
     self._num_cases = num_cases
-    self._results: dict[tuple[str, int], Result] = {}
+    self._results: dict[tuple[str, str, int], Result] = {}
     self._written = time.monotonic()
 
   def show(self, result: Result) -> None:
@@ -121,7 +136,7 @@ class Scoreboard:
 
     Now and then it is written: attacks take long, and may be stopped.
     """
-    self._results[result.algorithm, result.batch_size] = result
+    self._results[result.key] = result
     if time.monotonic() - self._written > _SECONDS_BETWEEN:
       self.write()
 
@@ -164,27 +179,33 @@ class Scoreboard:
 
 
 def _plot(rows: Sequence[Row]) -> bytes:
-  """Draws recall over the batch size, a line for each algorithm, attack and table."""
+  """Draws recall over the sentences behind a message, a line for each attack."""
   lines: dict[str, list[tuple[float, float]]] = {}
   for row in rows:
-    label = f'{row["algorithm"]}, {row["attack"]} ({row["table"]})'
-    lines.setdefault(label, []).append((float(row['batch_size']), float(row['recall'])))
+    label = f'{row["algorithm"]}, {row["attack"]} ({row["table"]}), {row["message"]}'
+    lines.setdefault(label, []).append((float(row['sentences']), float(row['recall'])))
   figure, axes = plots.blank(8, 5)
   for label, points in lines.items():
     axes.plot(*zip(*sorted(points), strict=True), marker='o', label=label)
-  axes.set(xlabel='batch size', ylabel='recall', xscale='log', ylim=(-0.02, 1.02))
+  axes.set(
+    xlabel='sentences behind a message',
+    ylabel='recall',
+    xscale='log',
+    ylim=(-0.02, 1.02),
+  )
   axes.legend(fontsize='x-small', loc='center left', bbox_to_anchor=(1, 0.5))
   return plots.png(figure)
 
 
 def _cases(results: Sequence[Result]) -> list[_Case]:
-  """Returns the batches of the smallest size with all that was made of them."""
-  smallest = min(result.batch_size for result in results)
+  """Returns the messages of the fewest sentences with all that was made of them."""
+  smallest = min(result.sentences for result in results)
   cases: dict[tuple, _Case] = {}
   for result in results:
-    if result.batch_size == smallest:
+    if result.sentences == smallest:
       for one in result.outcomes:
-        name = f'{result.algorithm}, {one.attack} ({one.table})'
+        kind = '' if result.message == rounds.BATCH else f', {result.message}'
+        name = f'{result.algorithm}, {one.attack} ({one.table}){kind}'
         cases.setdefault(one.texts, _Case(one.texts, [])).found.append((name, one))
   return list(cases.values())
 

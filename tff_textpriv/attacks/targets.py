@@ -3,14 +3,12 @@
 import dataclasses
 from typing import TypeGuard
 
-import numpy as np
 import tensorflow as tf
 
 from tff_textpriv.models import (
   classifiers,
   encoders,
   sequence_classifiers,
-  transformer_parts,
 )
 
 # Classifiers whose first weight is an embedding table.
@@ -60,27 +58,3 @@ def first_kernels(model: Target) -> tuple[int, ...]:
 def reads_places(model: Target) -> TypeGuard[encoders.Encoder]:
   """Tells whether what the first kernels read depends on where a token stands."""
   return isinstance(model, encoders.Encoder)
-
-
-def entered(
-  model: encoders.Encoder,
-  shared_weights: classifiers.Weights,
-  table: np.ndarray,
-  place: int,
-) -> np.ndarray:
-  """Returns what an encoder's first kernel would read of each token at a place.
-
-  Args:
-    model: The encoder.
-    shared_weights: All its weights but the table: positions, scale and shift first.
-    table: An embedding table [rows, width].
-    place: The place in the text, from 0.
-
-  Returns:
-    The normalised sum of embedding and position, float [rows, width].
-  """
-  positions, *normalization = shared_weights[:3]
-  read = transformer_parts.normalize(
-    tf.constant(table + positions[place]), iter(normalization), encoders.EPSILON
-  )
-  return read.numpy()

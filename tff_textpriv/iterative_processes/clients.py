@@ -75,6 +75,10 @@ class Client:
 
   def first_state(self, local: Sequence[np.ndarray]) -> bytes:
     """Returns what a device with these local weights keeps before it has trained."""
+    return device_state.pack(self.first_leaves(local)).numpy()
+
+  def first_leaves(self, local: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns the same as tensors."""
     state: list[Any] = [
       tuple(local),
       self.trainer.initial_optimizer(local),
@@ -83,8 +87,7 @@ class Client:
     if self._own_share:
       zeros = tuple(tf.zeros(spec.shape) for spec in self.trainer.shared_specs)
       state.append((tf.constant(False), zeros))
-    leaves = [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(state)]
-    return device_state.pack(leaves).numpy()
+    return [tf.convert_to_tensor(leaf) for leaf in tf.nest.flatten(state)]
 
   def assemble(self, leaves, shared):
     """Makes the model that a device uses, and the state of its optimizer.
@@ -124,6 +127,33 @@ class Client:
     """
     return adaptation, batches
 
+  def train_round(
+    self,
+    leaves: Sequence[tf.Tensor],
+    shared: Sequence[tf.Tensor],
+    adaptation: Sequence[Any],
+    batches: Sequence[Any],
+  ) -> tuple[list[tf.Tensor], local_training.Trained]:
+    """Trains a device for a round.
+
+    Args:
+      leaves: The tensors that the device keeps.
+      shared: The shared part as the server has it.
+      adaptation: The batches on which the local part adapts, if it does.
+      batches: The device's data.
+
+    Returns:
+      The update of the shared weights, and what training leaves.
+    """
+    parts, optimizer = self.assemble(leaves, shared)
+    adaptation, batches = self.dealt(adaptation if self.adapts else [], batches)
+    trained = self.trainer.train(parts, optimizer, adaptation, batches)
+    update = [
+      before - after
+      for before, after in zip(parts.shared, trained.parts.shared, strict=True)
+    ]
+    return update, trained
+
   def answer(
     self, weights: Sequence[Any], batches: Sequence[Any]
   ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -136,21 +166,11 @@ class Client:
     Returns:
       The update of the shared weights, and all weights after training.
     """
-    tensors = tuple(map(tf.constant, weights))
-    local, shared = tensors[: self.num_local], tensors[self.num_local :]
-    anchor = local if self.trainer.anchor_specs else ()
-    parts = local_training.Parts(local, shared, anchor)
-    adaptation, batches = self.dealt(batches if self.adapts else [], batches)
-    trained = self.trainer.train(
-      parts,
-      self.trainer.initial_optimizer(parts.local),
-      adaptation,
-      batches,
-    ).parts
-    update = [
-      before - after for before, after in zip(parts.shared, trained.shared, strict=True)
-    ]
-    return update, [*trained.local, *trained.shared]
+    local, shared = weights[: self.num_local], weights[self.num_local :]
+    update, trained = self.train_round(
+      self.first_leaves(local), tuple(map(tf.constant, shared)), batches, batches
+    )
+    return update, [*trained.parts.local, *trained.parts.shared]
 
 
 class ReconstructingClient(Client):

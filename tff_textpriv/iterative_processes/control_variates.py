@@ -39,10 +39,9 @@ class VariateClient(clients.Client):
     super().__init__(local_training.LocalTrainer(model, step, num_local=0))
     self.specs = list(self.trainer.shared_specs)
 
-  def first_state(self, local: Sequence[np.ndarray]) -> bytes:
+  def first_leaves(self, local: Sequence[Any]) -> list[tf.Tensor]:
     """Returns a variate of zeros; see the base class."""
-    zeros = [tf.zeros(spec.shape) for spec in self.trainer.shared_specs]
-    return device_state.pack(zeros).numpy()
+    return [tf.zeros(spec.shape) for spec in self.trainer.shared_specs]
 
   def assemble(self, leaves, shared):
     """Returns the server's model, which a device uses as it is; see the base class."""

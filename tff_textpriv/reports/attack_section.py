@@ -34,18 +34,19 @@ def _scoreboard(board: attacks.Scoreboard) -> Markup:
       row.get('algorithm', '–'),
       row.get('attack', '–'),
       row.get('table', '–'),
-      row.get('batch_size', '–'),
+      row.get('message', '–'),
+      row.get('sentences', '–'),
       *(_share(row.get(name)) for name in _SCORES),
     ]
     for row in board.rows
   ]
-  header = ('algorithm', 'attack', 'attacker’s table', 'batch', *_SCORES)
+  header = ('algorithm', 'attack', 'attacker’s table', 'message', 'sentences', *_SCORES)
   cases = [_case(i + 1, case) for i, case in enumerate(board.cases)]
   return join(
     [
       element('h3', f'{board.name}: what messages reveal'),
       element('p', board.summary, ' ', _VIEWS.get(board.view, board.view)),
-      table(header, rows, numeric=range(3, 4 + len(_SCORES))),
+      table(header, rows, numeric=range(4, 5 + len(_SCORES))),
       element(
         'p',
         'Recall is the share of a text’s tokens that were found, precision the share of '

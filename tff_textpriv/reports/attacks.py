@@ -37,7 +37,7 @@ class Scoreboard:
     view: Who looked: `server` or `released`.
     summary: What was attacked, in a sentence.
     command: The command that made it.
-    rows: Algorithm, attack, table, batch_size, batches and scores of each attack.
+    rows: Algorithm, attack, table, kind of message and scores of each attack.
     privacy: The privacy settings of each algorithm.
     cases: Case studies.
     problem: Why nothing can be shown; empty if all is well.

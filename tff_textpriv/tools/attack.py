@@ -17,6 +17,7 @@ import tqdm
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.attacks.inversion_settings import InversionSettings
+from tff_textpriv.attacks.rounds import BATCH, MESSAGES, ROUND
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.iterative_processes.algorithm import CLASSIFICATION
 from tff_textpriv.settings import setting
@@ -49,8 +50,18 @@ class AttackSettings(settings_lib.Settings):
     'inversion (dlg), which takes by far the most time.',
     choices=ATTACKS,
   )
+  messages: tuple[str, ...] = setting(
+    ('batch',),
+    'What is attacked: the message after one step on one batch (batch), or what a client '
+    'sends after a round of training on all its sentences, in batches of '
+    '--client_batch_size and --client_epochs_per_round passes (round).',
+    choices=MESSAGES,
+  )
   batch_sizes: tuple[int, ...] = setting(
-    (1,), 'Sentences in the batch that a client trains on.', low=1
+    (1,), 'Sentences in the batch behind a message, with --messages=batch.', low=1
+  )
+  client_sentences: int = setting(
+    16, 'Sentences that each attacked client has, with --messages=round.', low=1
   )
   sentences: int = setting(32, 'Sentences to attack, of the test examples.', low=1)
   private_tokens: int = setting(
@@ -62,10 +73,10 @@ class AttackSettings(settings_lib.Settings):
     'a round after the server’s noise and knows all other clients’ updates (released).',
     choices=VIEWS,
   )
-  local_rounds: int = setting(
+  rounds_before: int = setting(
     0,
-    'Rounds that the attacked client has trained by itself before, so that its '
-    'embedding has moved from the public start.',
+    'Rounds in which the attacked clients have trained together before, each on its own '
+    '--client_sentences, so that tables have moved from the public start.',
     low=0,
   )
   attack_dir: str = setting('runs/attacks', 'The folder of scoreboards.')
@@ -73,10 +84,24 @@ class AttackSettings(settings_lib.Settings):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.sentences < max(self.batch_sizes):
+    for message, size in self.kinds:
+      if self.sentences < size:
+        raise settings_lib.SettingsError(
+          'sentences', self.sentences, f'must fill a {message} of {size}'
+        )
+    if self.rounds_before and self.client_sentences % max(self.batch_sizes):
       raise settings_lib.SettingsError(
-        'sentences', self.sentences, f'must fill a batch of {max(self.batch_sizes)}'
+        'batch_sizes',
+        self.batch_sizes,
+        f'with --rounds_before, --client_sentences={self.client_sentences} must be a '
+        'multiple of each: a batch is one client’s',
       )
+
+  @property
+  def kinds(self) -> list[tuple[str, int]]:
+    """The kinds of message to attack, and the sentences behind each."""
+    sizes = {BATCH: self.batch_sizes, ROUND: (self.client_sentences,)}
+    return [(message, size) for message in self.messages for size in sizes[message]]
 
 
 # Dropout hides from an attack, and so do texts with more tokens than an embedding has
@@ -102,13 +127,14 @@ def main(argv: Sequence[str]) -> int:
     for name in chosen.algo
   ]
   # Only now is TensorFlow needed: help and wrong flags are answered before.
-  from tff_textpriv.attacks import campaign as campaign_lib
   from tff_textpriv.attacks import scene as scene_lib
   from tff_textpriv.attacks import scoreboard
+  from tff_textpriv.attacks.campaign import Outcome
 
   scene = scene_lib.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
   print(scene.summary)
-  for limit in scene.limits(chosen.batch_sizes):
+  limits = scene.limits([size for _, size in chosen.kinds])
+  for limit in limits:
     print(f'note: {limit}')
   board = scoreboard.Scoreboard(
     pathlib.Path(chosen.attack_dir) / chosen.task,
@@ -119,7 +145,7 @@ def main(argv: Sequence[str]) -> int:
         one.algorithm.name: dataclasses.asdict(one.privacy_settings)
         for one in experiments
       },
-      ' '.join([scene.summary, *scene.limits(chosen.batch_sizes)]),
+      ' '.join([scene.summary, *limits]),
       argv,
     ),
     chosen.cases,
@@ -130,21 +156,22 @@ def main(argv: Sequence[str]) -> int:
       chosen.attacks,
       inversion,
       view=chosen.view,
-      local_rounds=chosen.local_rounds,
+      client_sentences=chosen.client_sentences,
+      rounds_before=chosen.rounds_before,
     )
-    for batch_size in chosen.batch_sizes:
+    for message, size in chosen.kinds:
       name = experiment.algorithm.name
-      batches = tqdm.tqdm(
-        campaign.run(scene.sentences, batch_size),
-        f'{name}, batches of {batch_size}',
-        len(scene.sentences) // batch_size,
-        unit='batch',
+      messages = tqdm.tqdm(
+        campaign.run(message, size),
+        f'{name}, {message} of {size}',
+        len(scene.sentences) // size,
+        unit='message',
         disable=None,  # No bar where there is no terminal.
       )
-      outcomes: list[campaign_lib.Outcome] = []
-      for found in batches:
+      outcomes: list[Outcome] = []
+      for found in messages:
         outcomes += found
-        board.show(scoreboard.Result(name, batch_size, outcomes))
+        board.show(scoreboard.Result(name, message, size, outcomes))
   print(f'\n{board.write()}\n\nwritten: {board.folder}/attack.md, .csv, .json, .png')
   return 0
 

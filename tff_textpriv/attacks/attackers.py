@@ -1,0 +1,129 @@
+"""All attacks on what one client has sent."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tff_textpriv import randomness
+from tff_textpriv.attacks import (
+  embedding_rows,
+  gradient_inversion,
+  kernel_span,
+  observations,
+  public_text,
+  targets,
+)
+from tff_textpriv.attacks.inversion_settings import InversionSettings
+
+# An attack that needs no table of the attacker's own.
+NO_TABLE = '-'
+
+# An attack's name, the attacker's table, and what it found: rows of the vocabulary.
+Found = tuple[str, str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Attackers:
+  """Who attacks, and what they know.
+
+  Attributes:
+    model: The clients' classifier.
+    table: The vectors that tables started from, as everybody knows them [rows, width].
+    text: Public text.
+    attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `guess`, `prior`.
+    inversion: How `dlg` goes about it.
+    seed: Decides which names `unrelated` vectors have.
+  """
+
+  model: targets.Target
+  table: np.ndarray
+  text: public_text.PublicText
+  attacks: Sequence[str]
+  inversion: InversionSettings
+  seed: int
+
+  def attack(
+    self,
+    observed: observations.Observation,
+    weights: Sequence[np.ndarray],
+    mask: np.ndarray,
+    rng: np.random.Generator,
+  ) -> Iterator[Found]:
+    """Makes the attacks on one message.
+
+    Args:
+      observed: What is seen of it.
+      weights: The model that the server had handed out.
+      mask: Where the client's texts have tokens, booleans [texts, time].
+      rng: Decides random numbers.
+    """
+    num_tokens = int(np.count_nonzero(mask))
+    num_rows = len(self.table)
+    if 'guess' in self.attacks:
+      yield 'guess', NO_TABLE, rng.integers(num_rows, size=num_tokens)
+    if 'prior' in self.attacks:
+      yield 'prior', NO_TABLE, self.text.most_frequent(num_tokens)
+    if 'rows' in self.attacks and observed.table_gradient is not None:
+      rows = embedding_rows.read_tokens(observed.table_gradient, num_tokens, rng)
+      yield 'rows', NO_TABLE, rows
+    gradients = observed.shared_gradients
+    span = gradient_inversion.find_span(self.model, gradients, num_tokens)
+    own = self._reader(observed.table)
+    readers = {'true': own, 'public': self._public, 'unrelated': self._unrelated}
+    if 'span' in self.attacks and span is not None:
+      for name, reader in readers.items():
+        yield 'span', name, reader.read(span, weights, mask)
+    if 'dlg' in self.attacks and any(one is not None for one in gradients):
+      fitted = self._inverter.invert(
+        weights[1:], gradients, mask, float(np.std(self.table)), rng
+      )
+      embeddings = fitted.embeddings[mask]
+      for name, reader in readers.items():
+        yield 'dlg', name, gradient_inversion.nearest_rows(embeddings, reader.table)
+        if span is not None and not span.is_everything:
+          candidates = np.unique(reader.read(span, weights, mask))
+          rows = gradient_inversion.nearest_rows(embeddings, reader.table, candidates)
+          yield 'dlg+span', name, rows
+
+  def _reader(self, table: np.ndarray) -> '_Reader':
+    return _Reader(self.model, table)
+
+  @functools.cached_property
+  def _public(self) -> '_Reader':
+    return self._reader(self.table)
+
+  @functools.cached_property
+  def _unrelated(self) -> '_Reader':
+    """The same vectors, under other names."""
+    rng = randomness.generator(self.seed, 'unrelated')
+    return self._reader(rng.permutation(self.table))
+
+  @functools.cached_property
+  def _inverter(self) -> gradient_inversion.Inverter:
+    return gradient_inversion.Inverter(self.model, self.inversion)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class _Reader:
+  """Reads spans with a table of the attacker's."""
+
+  model: targets.Target
+  table: np.ndarray
+
+  def read(
+    self,
+    span: kernel_span.Span,
+    weights: Sequence[np.ndarray],
+    mask: np.ndarray,
+  ) -> np.ndarray:
+    """Returns the rows of the table that are in a span."""
+    if not targets.reads_places(self.model):
+      return kernel_span.read_tokens(span, self.table)
+    counts = np.count_nonzero(mask, axis=0)
+    return kernel_span.read_places(span, self._placed, weights[1:4], counts)
+
+  @functools.cached_property
+  def _placed(self) -> kernel_span.PlacedTable:
+    return kernel_span.PlacedTable(self.table)
