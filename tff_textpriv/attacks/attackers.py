@@ -3,11 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from tff_textpriv import randomness
 from tff_textpriv.attacks import (
+  decipher,
   embedding_rows,
   gradient_inversion,
   kernel_span,
@@ -24,6 +26,18 @@ NO_TABLE = '-'
 Found = tuple[str, str, np.ndarray]
 
 
+class Recovered(NamedTuple):
+  """The vectors behind a message: of each text those of its tokens, [tokens, width].
+
+  Attributes:
+    read: Those of the device's table.
+    recovered: What was recovered of them, if anything was.
+  """
+
+  read: Sequence[np.ndarray]
+  recovered: Sequence[np.ndarray] | None
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Attackers:
   """Who attacks, and what they know.
@@ -32,9 +46,12 @@ class Attackers:
     model: The clients' classifier.
     table: The vectors that tables started from, as everybody knows them [rows, width].
     text: Public text.
-    attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `guess`, `prior`.
+    attacks: Which attacks to make: some of `rows`, `span`, `dlg`, `decipher`, `guess`,
+      `prior`.
     inversion: How `dlg` goes about it.
     seed: Decides which names `unrelated` vectors have.
+    known: Vectors whose angles `decipher` compares with the users' [rows, any width]; the
+      public ones by default.
   """
 
   model: targets.Target
@@ -43,20 +60,47 @@ class Attackers:
   attacks: Sequence[str]
   inversion: InversionSettings
   seed: int
+  known: np.ndarray | None = None
+
+  def recover(
+    self,
+    observed: observations.Observation,
+    weights: Sequence[np.ndarray],
+    mask: np.ndarray,
+    rng: np.random.Generator,
+  ) -> np.ndarray | None:
+    """Inverts the gradients of a message, if an attack needs it and there are any.
+
+    Args:
+      observed: What is seen of it.
+      weights: The model that the server had handed out.
+      mask: Where the client's texts have tokens, booleans [texts, time].
+      rng: Draws the dummies.
+
+    Returns:
+      Vectors of all places [texts, time, width].
+    """
+    gradients = observed.shared_gradients
+    if not {'dlg', 'decipher'} & set(self.attacks) or gradients[-1] is None:
+      return None
+    scale = float(np.std(self.table))
+    return self._inverter.invert(weights[1:], gradients, mask, scale, rng).embeddings
 
   def attack(
     self,
     observed: observations.Observation,
     weights: Sequence[np.ndarray],
     mask: np.ndarray,
+    recovered: np.ndarray | None,
     rng: np.random.Generator,
   ) -> Iterator[Found]:
-    """Makes the attacks on one message.
+    """Makes the attacks on one message by itself.
 
     Args:
       observed: What is seen of it.
       weights: The model that the server had handed out.
       mask: Where the client's texts have tokens, booleans [texts, time].
+      recovered: What `recover` has found.
       rng: Decides random numbers.
     """
     num_tokens = int(np.count_nonzero(mask))
@@ -75,17 +119,45 @@ class Attackers:
     if 'span' in self.attacks and span is not None:
       for name, reader in readers.items():
         yield 'span', name, reader.read(span, weights, mask)
-    if 'dlg' in self.attacks and any(one is not None for one in gradients):
-      fitted = self._inverter.invert(
-        weights[1:], gradients, mask, float(np.std(self.table)), rng
-      )
-      embeddings = fitted.embeddings[mask]
+    if 'dlg' in self.attacks and recovered is not None:
+      embeddings = recovered[mask]
       for name, reader in readers.items():
         yield 'dlg', name, gradient_inversion.nearest_rows(embeddings, reader.table)
         if span is not None and not span.is_everything:
           candidates = np.unique(reader.read(span, weights, mask))
           rows = gradient_inversion.nearest_rows(embeddings, reader.table, candidates)
           yield 'dlg+span', name, rows
+
+  def decipher(
+    self, messages: Sequence[Recovered]
+  ) -> Iterator[tuple[str, str, list[np.ndarray]]]:
+    """Takes all messages for one user's, in a cipher of vectors, and reads them.
+
+    Yields:
+      The attack's name and the table that vectors were compared with, `NO_TABLE` for
+      none; what was found of each message. `decipher` has the vectors that were recovered,
+      `decipher, given vectors` those that the device has read: it shows what better
+      recovery could lead to.
+    """
+    kinds = {'decipher, given vectors': [each.read for each in messages]}
+    recovered = [each.recovered for each in messages if each.recovered is not None]
+    if len(recovered) == len(messages):
+      kinds['decipher'] = recovered
+    known = self.table if self.known is None else self.known
+    for attack, vectors in kinds.items():
+      cipher = decipher.link([text for message in vectors for text in message])
+      ends = np.cumsum([len(message) for message in vectors])
+      grouped = [
+        np.concatenate(cipher.texts[end - len(message) : end])
+        for end, message in zip(ends, vectors, strict=True)
+      ]
+      for table, aligned in ((NO_TABLE, None), ('public', known)):
+        names = decipher.solve(cipher, self.text, aligned)
+        yield (
+          attack,
+          table,
+          [decipher.read(symbols, names, self.text) for symbols in grouped],
+        )
 
   def _reader(self, table: np.ndarray) -> '_Reader':
     return _Reader(self.model, table)

@@ -16,8 +16,9 @@ class Outcome:
   """What one attack made of one message.
 
   Attributes:
-    attack: `rows`, `span`, `dlg`, `guess` or `prior`; `dlg+span` is `dlg` that looks for tokens
-      among those that `span` found.
+    attack: `rows`, `span`, `dlg`, `decipher`, `guess` or `prior`; `dlg+span` is `dlg` that
+      looks for tokens among those that `span` found; for `decipher, given vectors` see
+      `attackers.Attackers.decipher`.
     table: Which table the attacker had: `true`, `public`, `unrelated`, or `NO_TABLE`.
     texts: The tokens of the sentences behind the message.
     found: Those of the reconstruction; of `dlg`, in the order of the dummies.
@@ -60,13 +61,14 @@ class Campaign:
   def run(self, message: str, size: int) -> Iterator[list[Outcome]]:
     """Attacks all sentences, so many at a time, and yields what came of each message.
 
-    Those that are left over are not attacked.
+    Those that are left over are not attacked. What is made of all messages together
+    comes last.
 
     Args:
       message: What clients send, one of `rounds.MESSAGES`.
       size: Sentences behind a message; of a round those that a client has.
     """
-    trained = self._federation
+    trained, texts_of, vectors = self._federation, [], []
     for start in range(0, len(self.sentences) - size + 1, size):
       rng = randomness.generator(self.seed, 'attack', message, size, start)
       texts = self.sentences[start : start + size]
@@ -77,24 +79,34 @@ class Campaign:
       )
       device = trained.devices[start // self.client_sentences]
       observed = self.client.observe(trained.weights, data, _seed(rng), device)
-      yield list(self._outcomes(observed, texts, rng))
+      inputs, _ = self._dealer.batch(texts, rng)
+      ids = inputs['ids']
+      mask = ids < len(self.vocabulary)
+      recovered = self.attackers.recover(observed, trained.weights, mask, rng)
+      yield [
+        self._outcome(attack, table, texts, rows)
+        for attack, table, rows in self.attackers.attack(
+          observed, trained.weights, mask, recovered, rng
+        )
+      ]
+      texts_of.append(texts)
+      vectors.append(_recovered(ids, mask, observed.table, recovered))
+    if 'decipher' in self.attackers.attacks:
+      yield [
+        self._outcome(attack, table, texts, rows)
+        for attack, table, found in self.attackers.decipher(vectors)
+        for texts, rows in zip(texts_of, found, strict=True)
+      ]
 
-  def _outcomes(
-    self,
-    observed: observations.Observation,
-    texts: Sequence[rounds.Sentence],
-    rng: np.random.Generator,
-  ) -> Iterator[Outcome]:
-    """Makes the attacks on a message, and scores them."""
+  def _outcome(
+    self, attack: str, table: str, texts: Sequence[rounds.Sentence], rows: np.ndarray
+  ) -> Outcome:
+    """Scores what an attack has found."""
     truth = tuple(text.tokens for text in texts)
     tokens = [token for text in truth for token in text]
-    inputs, _ = self._dealer.batch(texts, rng)
-    mask = inputs['ids'] < len(self.vocabulary)
-    attacks = self.attackers.attack(observed, self._federation.weights, mask, rng)
-    for attack, table, rows in attacks:
-      found = tuple(self.vocabulary[row] for row in rows)
-      score = scores.score(tokens, found, self.is_private)
-      yield Outcome(attack, table, truth, found, score)
+    found = tuple(self.vocabulary[row] for row in rows)
+    score = scores.score(tokens, found, self.is_private)
+    return Outcome(attack, table, truth, found, score)
 
   @functools.cached_property
   def _federation(self) -> federation.Federation:
@@ -124,6 +136,19 @@ class Campaign:
     return self._dealer.round(
       texts, settings.client_batch_size, settings.local_epochs, rng
     )
+
+
+def _recovered(
+  ids: np.ndarray, mask: np.ndarray, table: np.ndarray, recovered: np.ndarray | None
+) -> attackers_lib.Recovered:
+  """Returns the vectors of the texts' tokens, without padding."""
+  lengths = mask.sum(axis=1)
+  return attackers_lib.Recovered(
+    [table[row[:length]] for row, length in zip(ids, lengths, strict=True)],
+    None
+    if recovered is None
+    else [text[:length] for text, length in zip(recovered, lengths, strict=True)],
+  )
 
 
 def _seed(rng: np.random.Generator) -> np.ndarray:

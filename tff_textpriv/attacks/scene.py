@@ -1,5 +1,6 @@
 """What is attacked: sentences of a task, a model, a public table, an algorithm's clients."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,11 +13,13 @@ from tff_textpriv.attacks import observations, public_text, rounds
 from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.datasets import labelled
 from tff_textpriv.privacy import mechanism
-from tff_textpriv.text import tokens
+from tff_textpriv.text import tokens, word_vectors
 from tff_textpriv.training import experiment as experiment_lib
 from tff_textpriv.training import vocabularies
 
 _DEFAULT_CLIENTS = 100
+# All clients start with one table where users start differently: one's own.
+_ATTACKED = 'attacked'
 # Training texts that stand for public ones: more of them say nothing new.
 _PUBLIC_TEXTS = 20_000
 
@@ -32,7 +35,11 @@ class Scene:
   """
 
   def __init__(
-    self, chosen: experiment_lib.Experiment, num_sentences: int, num_private: int
+    self,
+    chosen: experiment_lib.Experiment,
+    num_sentences: int,
+    num_private: int,
+    known_vectors: str | None = None,
   ):
     """Reads the data and makes the model.
 
@@ -40,6 +47,7 @@ class Scene:
       chosen: An experiment; its task's settings and seed count.
       num_sentences: How many sentences to attack.
       num_private: Private tokens that each must have.
+      known_vectors: A file of vectors that attackers know, if users start from others.
     """
     task = chosen.task_settings
     if not task.reads_tokens:
@@ -59,6 +67,15 @@ class Scene:
     self.model = vocabularies.make_model(
       task, vocabulary.num_rows, len(data.classes), start.width
     )
+    self._own_table = functools.partial(
+      start.table, self.model, vocabulary, different_for=_ATTACKED
+    )
+    self._known = None
+    if known_vectors is not None:
+      found = word_vectors.read_some(known_vectors, set(vocabulary.tokens))
+      self._known = np.stack(
+        [found.of_word.get(token, found.mean) for token in self.vocabulary]
+      )
     self.weights = [
       start.table(self.model, vocabulary),
       *self.model.initial_shared_weights(self._seed),
@@ -128,11 +145,19 @@ class Scene:
       num_private=sum(map(tokens.has_digit, self.vocabulary)),
     )
     attackers = attackers_lib.Attackers(
-      self.model, self.weights[0], self._public_text, attacks, inversion, self._seed
+      self.model,
+      self.weights[0],
+      self._public_text,
+      attacks,
+      inversion,
+      self._seed,
+      self._known,
     )
+    differ = getattr(chosen.algorithm_settings, 'different_init', False)
+    table = self._own_table() if differ else self.weights[0]
     return campaign_lib.Campaign(
       client,
-      self.weights,
+      [table, *self.weights[1:]],
       self.vocabulary,
       self.sentences,
       client_sentences,

@@ -24,7 +24,8 @@ from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base, shared_flags
 
 TASKS = ('agnews', 'newsgroups', 'sst2')
-ATTACKS = ('guess', 'prior', 'rows', 'span', 'dlg')
+ATTACKS = ('guess', 'prior', 'rows', 'span', 'dlg', 'decipher')
+_DEFAULT_ATTACKS = ATTACKS[:-1]
 ALGORITHMS = tuple(
   algorithm.name
   for algorithm in registry.ALGORITHMS.values()
@@ -44,10 +45,12 @@ class AttackSettings(settings_lib.Settings):
     choices=ALGORITHMS,
   )
   attacks: tuple[str, ...] = setting(
-    ATTACKS,
-    'The attacks: as controls random tokens (guess) and the most frequent ones (prior); rows of the embedding’s gradient '
-    '(rows), table rows in the span of a kernel’s gradient (span), and gradient '
-    'inversion (dlg), which takes by far the most time.',
+    _DEFAULT_ATTACKS,
+    'The attacks: as controls random tokens (guess) and the most frequent ones (prior); '
+    'rows of the embedding’s gradient (rows), table rows in the span of a kernel’s '
+    'gradient (span), and gradient inversion (dlg), which takes by far the most time; '
+    'the vectors that it finds, of all messages together, as a substitution cipher, '
+    'solved by public text and vectors (decipher).',
     choices=ATTACKS,
   )
   messages: tuple[str, ...] = setting(
@@ -78,6 +81,11 @@ class AttackSettings(settings_lib.Settings):
     'Rounds in which the attacked clients have trained together before, each on its own '
     '--client_sentences, so that tables have moved from the public start.',
     low=0,
+  )
+  known_vectors: str | None = setting(
+    None,
+    'File of vectors that attackers compare with the users’ (decipher), if users start '
+    'from others; by default --vectors_file.',
   )
   attack_dir: str = setting('runs/attacks', 'The folder of scoreboards.')
   cases: int = setting(3, 'Sentences shown side by side in the report.', low=0)
@@ -131,7 +139,9 @@ def main(argv: Sequence[str]) -> int:
   from tff_textpriv.attacks import scoreboard
   from tff_textpriv.attacks.campaign import Outcome
 
-  scene = scene_lib.Scene(experiments[0], chosen.sentences, chosen.private_tokens)
+  scene = scene_lib.Scene(
+    experiments[0], chosen.sentences, chosen.private_tokens, chosen.known_vectors
+  )
   print(scene.summary)
   limits = scene.limits([size for _, size in chosen.kinds])
   for limit in limits:
