@@ -90,13 +90,19 @@ def test_noise_behind_what_was_read_is_told_apart_by_the_gap():
 
 
 def test_an_advantage_is_paired_and_has_an_interval():
-  def recalls(*values):
-    return [scores.Score(0.5, value, 0.5) for value in values]
-
-  mean, margin = scores.advantage(recalls(0.9, 0.5, 0.7), recalls(0.4, 0.1, 0.1))
+  mean, margin = scores.advantage([0.9, 0.5, 0.7], [0.4, 0.1, 0.1])
   # Differences 0.5, 0.4, 0.6: deviation 0.1, and Student's quantile of two is 4.303.
   assert (mean, margin) == (
     pytest.approx(0.5),
     pytest.approx(0.1 * 4.3027 / 3**0.5, rel=1e-4),
   )
-  assert np.isnan(scores.advantage(recalls(0.9), recalls(0.4))[1])
+  assert np.isnan(scores.advantage([0.9], [0.4])[1])
+
+
+def test_what_a_reconstruction_leaves_free_goes_to_frequent_words():
+  text, frequent = ['a', 'rare', 'b', 'a'], ['a', 'b', 'c', 'd']
+  assert scores.filled_recall(text, [], frequent) == 3 / 4
+  # One thing that is known for sure, and named twice, leaves room for three words.
+  assert scores.filled_recall(text, ['rare', 'rare'], frequent) == 1
+  # Wrong ones leave none.
+  assert scores.filled_recall(text, ['e', 'f', 'g', 'h'], frequent) == 0

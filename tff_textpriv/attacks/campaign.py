@@ -23,6 +23,7 @@ class Outcome:
     texts: The tokens of the sentences behind the message.
     found: Those of the reconstruction; of `dlg`, in the order of the dummies.
     score: How alike they are.
+    filled_recall: The recall with frequent words in the place of what was not found.
   """
 
   attack: str
@@ -30,6 +31,7 @@ class Outcome:
   texts: tuple[tuple[str, ...], ...]
   found: tuple[str, ...]
   score: scores.Score
+  filled_recall: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +107,15 @@ class Campaign:
     truth = tuple(text.tokens for text in texts)
     tokens = [token for text in truth for token in text]
     found = tuple(self.vocabulary[row] for row in rows)
-    score = scores.score(tokens, found, self.is_private)
-    return Outcome(attack, table, truth, found, score)
+    frequent = self.attackers.text.most_frequent(len(tokens))
+    return Outcome(
+      attack,
+      table,
+      truth,
+      found,
+      scores.score(tokens, found, self.is_private),
+      scores.filled_recall(tokens, found, [self.vocabulary[row] for row in frequent]),
+    )
 
   @functools.cached_property
   def _federation(self) -> federation.Federation:

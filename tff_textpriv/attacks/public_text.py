@@ -30,8 +30,12 @@ class PublicText:
 
   def most_frequent(self, number: int) -> np.ndarray:
     """Returns the most frequent tokens, but for the row of all others."""
+    return self._by_frequency[:number]
+
+  @functools.cached_property
+  def _by_frequency(self) -> np.ndarray:
     order = np.argsort(-self.frequencies, kind='stable')
-    return order[order != self.num_rows - 1][:number]
+    return order[order != self.num_rows - 1]
 
   def pairs(self, rows: np.ndarray) -> np.ndarray:
     """Returns how probable each of some tokens is after each other one.

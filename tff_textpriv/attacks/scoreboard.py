@@ -58,19 +58,21 @@ class Result:
   def rows(self) -> list[Row]:
     """Returns a row for each attack and table: means over messages.
 
-    The advantage is the recall's over that of the most frequent words, `prior`.
+    The advantage is that over the recall of the most frequent words, `prior`, of an
+    attacker who adds frequent words to what was found.
     """
-    prior = [one.score for one in self.outcomes if one.attack == 'prior']
+    prior = [one.filled_recall for one in self.outcomes if one.attack == 'prior']
     keys = dict.fromkeys((one.attack, one.table) for one in self.outcomes)
     rows: list[Row] = []
     for attack, table in keys:
-      all_scores = [
-        one.score for one in self.outcomes if (one.attack, one.table) == (attack, table)
+      made = [
+        one for one in self.outcomes if (one.attack, one.table) == (attack, table)
       ]
-      average = scores.mean(all_scores)
-      kind = (self.message, self.sentences, len(all_scores))
+      average = scores.mean([one.score for one in made])
+      kind = (self.message, self.sentences, len(made))
       what = (self.algorithm, attack, table, *kind)
-      over_prior = scores.advantage(all_scores, prior) if prior else (math.nan,) * 2
+      filled = [one.filled_recall for one in made]
+      over_prior = scores.advantage(filled, prior) if prior else (math.nan,) * 2
       figures = (
         average.precision,
         average.recall,

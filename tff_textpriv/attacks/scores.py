@@ -64,16 +64,32 @@ def mean(all_scores: Sequence[Score]) -> Score:
   )
 
 
-def advantage(some: Sequence[Score], others: Sequence[Score]) -> tuple[float, float]:
-  """Compares the recall of two attacks on the same batches.
+def filled_recall(
+  text: Sequence[str], found: Sequence[str], frequent: Sequence[str]
+) -> float:
+  """Returns the recall of an attacker who names as many tokens as the text has.
+
+  What a reconstruction leaves free, because it is short or repeats itself, goes to the
+  most frequent words: whoever knows few tokens for sure still knows these.
+
+  Args:
+    text: The tokens of the text, or of all texts of a message.
+    found: The reconstructed tokens.
+    frequent: The most frequent ones, as many as the text has.
+  """
+  named = dict.fromkeys([*dict.fromkeys(found), *frequent])
+  guessed = set(list(named)[: len(text)])
+  return _share(token in guessed for token in text)
+
+
+def advantage(some: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+  """Compares the recall of two attacks on the same messages.
 
   Returns:
     The mean difference, and what is to be added and taken off for a 95% interval by
-    Student's distribution; NaN for a single batch.
+    Student's distribution; NaN for a single message.
   """
-  differences = [
-    one.recall - other.recall for one, other in zip(some, others, strict=True)
-  ]
+  differences = np.subtract(some, others)
   number, average = len(differences), float(np.mean(differences))
   if number == 1:
     return average, math.nan
