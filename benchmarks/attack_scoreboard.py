@@ -23,17 +23,15 @@ _PAPER = 'fed_avg,fed_prox,fed_recon,fede_vocab,lg_fedavg,local_only'
 _SGD = ('--client_optimizer=sgd', '--client_learning_rate=0.1')
 _PLAIN_MEAN = ('--server_optimizer=sgd', '--server_learning_rate=1')
 _ROUND = ('--messages=batch,round', '--client_sentences=8', '--client_batch_size=4')
+_VECTORS = '{data}/glove/glove.6B.50d.top100k.txt'
 _GLOVE = (
   '--model=bilstm_small',
-  '--vectors_file={data}/glove/glove.6B.50d.top100k.txt',
+  f'--vectors_file={_VECTORS}',
   '--vocab_size=20000',
 )
 _MINILM = ('--model=encoder_checkpoint', '--checkpoint={data}/minilm')
-_DECIPHER = (
-  '--attacks=prior,span,decipher',
-  '--attack_steps=60',
-  '--sentences=64',
-)
+_ADAMW = ('--client_optimizer=adamw', '--client_learning_rate=5e-5')
+_DECIPHERED = (*_SGD, '--algo=fede_vocab', '--attacks=prior,span,decipher')
 
 # What each part adds to the command, and to the settings of others.
 PARTS = {
@@ -62,30 +60,18 @@ PARTS = {
     *_SGD,
     *_ROUND,
     '--algo=fed_avg,fede_vocab',
-    '--sentences=64',
+    '--sentences=32',
     '--attacks=prior,rows,span',
   ),
-  'deciphered': (*_GLOVE, *_SGD, '--algo=fede_vocab', *_DECIPHER),
-  'deciphered, own vectors': (
-    '--model=bilstm_small',
-    '--different_init',
-    '--known_vectors={data}/glove/glove.6B.50d.top100k.txt',
-    '--vocab_size=20000',
-    *_SGD,
-    '--algo=fede_vocab',
-    *_DECIPHER,
-  ),
-  'MiniLM, AdamW': (
+  'MiniLM by AdamW': (
     *_MINILM,
-    *_PLAIN_MEAN,
+    *_ADAMW,
     *_ROUND,
     '--algo=fed_avg,fede_vocab',
-    '--client_optimizer=adamw',
-    '--client_learning_rate=5e-5',
     '--sentences=16',
     '--attacks=prior,rows,span',
   ),
-  'MiniLM, others': (
+  'MiniLM otherwise': (
     *_MINILM,
     *_SGD,
     *_ROUND,
@@ -94,6 +80,29 @@ PARTS = {
     '--attacks=prior,rows,span',
     '--privacy_claim=false',
     '--noise_multiplier=1',
+  ),
+  'deciphered public vectors': (*_GLOVE, *_DECIPHERED),
+  'deciphered other vectors': (
+    '--model=bilstm_small',
+    '--vectors_file={data}/glove-100d/glove.6B.100d.top100k.txt',
+    f'--known_vectors={_VECTORS}',
+    '--vocab_size=20000',
+    *_DECIPHERED,
+  ),
+  'deciphered own vectors': (
+    '--model=bilstm_small',
+    '--different_init',
+    f'--known_vectors={_VECTORS}',
+    '--vocab_size=20000',
+    *_DECIPHERED,
+  ),
+  'inverted and deciphered': (
+    *_GLOVE,
+    *_SGD,
+    '--algo=fede_vocab',
+    '--attacks=prior,dlg,decipher',
+    '--attack_steps=60',
+    '--sentences=48',
   ),
 }
 

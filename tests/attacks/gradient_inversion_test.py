@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_textpriv.attacks import gradient_inversion, kernel_span, scores, targets
+from tff_textpriv.attacks import (
+  discrete_moves,
+  gradient_inversion,
+  kernel_span,
+  public_text,
+  scores,
+  targets,
+)
 from tff_textpriv.attacks.inversion_settings import InversionSettings
 from tff_textpriv.models import classifiers, sequence_classifiers
 
@@ -56,6 +63,27 @@ def test_the_whole_text_is_recovered_in_its_order_without_a_defence(inversion):
   found = gradient_inversion.nearest_rows(inversion.embeddings, table)
   np.testing.assert_array_equal(found, _IDS)
   np.testing.assert_array_equal(inversion.labels, [[0, 1, 0]])
+
+
+def test_discrete_moves_repair_a_text_that_gradients_do_not_fit():
+  table, shared = _weights()
+  gradients = _gradients(table, shared, _IDS, [1])[1:]
+  inverter = gradient_inversion.Inverter(_MODEL, InversionSettings())
+  misfit = inverter.misfit(
+    shared, gradients, np.ones((1, 5), bool), np.array([[0.0, 1.0, 0.0]])
+  )
+  assert misfit(table[_IDS]) < 1e-6
+  # Two tokens have changed places, and one is another.
+  (found,) = discrete_moves.improve(
+    [np.array([21, 7, 3, 40, 9])],
+    lambda texts: misfit(table[np.stack(texts)]),
+    public_text.PublicText([np.arange(_WORDS)], _WORDS),
+    lambda text, place: np.array([9, 55, 30]),
+    weight=0.0,
+    moves=150,
+    rng=np.random.default_rng(0),
+  )
+  np.testing.assert_array_equal(found, _IDS[0])
 
 
 def test_an_unrelated_table_tells_nothing_about_the_tokens(inversion):

@@ -87,6 +87,8 @@ def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
     '--attacks=dlg,decipher',
     '--sentences=1',
     '--attack_steps=2',
+    '--language_prior=0.1',
+    '--prior_moves=2',
     '--rounds_before=1',
     '--client_sentences=1',
     f'--attack_dir={tmp_path}',
@@ -94,7 +96,11 @@ def test_gradient_inversion_has_its_row_beside_the_others(tmp_path):
   assert attack.main(argv) == 0
   tables = {key[1:3] for key in _rows(tmp_path)}
   assert tables >= {
-    *(('dlg', table) for table in ('true', 'public', 'unrelated')),
+    *(
+      (attack, table)
+      for attack in ('dlg', 'dlg+prior')
+      for table in ('true', 'public', 'unrelated')
+    ),
     *(('decipher', table) for table in ('-', 'public')),
     *(('decipher, given vectors', table) for table in ('-', 'public')),
   }

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tff_textpriv import randomness
 from tff_textpriv.attacks import (
   decipher,
+  discrete_moves,
   embedding_rows,
   gradient_inversion,
   kernel_span,
@@ -21,6 +22,9 @@ from tff_textpriv.attacks.inversion_settings import InversionSettings
 
 # An attack that needs no table of the attacker's own.
 NO_TABLE = '-'
+
+# How many of the nearest tokens are tried in the place of one.
+_REPLACEMENTS = 10
 
 # An attack's name, the attacker's table, and what it found: rows of the vocabulary.
 Found = tuple[str, str, np.ndarray]
@@ -68,30 +72,27 @@ class Attackers:
     weights: Sequence[np.ndarray],
     mask: np.ndarray,
     rng: np.random.Generator,
-  ) -> np.ndarray | None:
-    """Inverts the gradients of a message, if an attack needs it and there are any.
+  ) -> gradient_inversion.Inversion | None:
+    """Inverts the gradients of a message, if that is asked for and there are any.
 
     Args:
       observed: What is seen of it.
       weights: The model that the server had handed out.
       mask: Where the client's texts have tokens, booleans [texts, time].
       rng: Draws the dummies.
-
-    Returns:
-      Vectors of all places [texts, time, width].
     """
     gradients = observed.shared_gradients
-    if not {'dlg', 'decipher'} & set(self.attacks) or gradients[-1] is None:
+    if 'dlg' not in self.attacks or gradients[-1] is None:
       return None
     scale = float(np.std(self.table))
-    return self._inverter.invert(weights[1:], gradients, mask, scale, rng).embeddings
+    return self._inverter.invert(weights[1:], gradients, mask, scale, rng)
 
   def attack(
     self,
     observed: observations.Observation,
     weights: Sequence[np.ndarray],
     mask: np.ndarray,
-    recovered: np.ndarray | None,
+    recovered: gradient_inversion.Inversion | None,
     rng: np.random.Generator,
   ) -> Iterator[Found]:
     """Makes the attacks on one message by itself.
@@ -120,13 +121,54 @@ class Attackers:
       for name, reader in readers.items():
         yield 'span', name, reader.read(span, weights, mask)
     if 'dlg' in self.attacks and recovered is not None:
-      embeddings = recovered[mask]
+      embeddings = recovered.embeddings[mask]
       for name, reader in readers.items():
         yield 'dlg', name, gradient_inversion.nearest_rows(embeddings, reader.table)
+        candidates = None
         if span is not None and not span.is_everything:
           candidates = np.unique(reader.read(span, weights, mask))
           rows = gradient_inversion.nearest_rows(embeddings, reader.table, candidates)
           yield 'dlg+span', name, rows
+        if self.inversion.language_prior:
+          misfit = self._inverter.misfit(weights[1:], gradients, mask, recovered.labels)
+          rows = self._moved(recovered, reader.table, candidates, mask, misfit, rng)
+          yield 'dlg+prior', name, rows
+
+  def _moved(
+    self,
+    recovered: gradient_inversion.Inversion,
+    table: np.ndarray,
+    candidates: np.ndarray | None,
+    mask: np.ndarray,
+    misfit: Callable[[np.ndarray], float],
+    rng: np.random.Generator,
+  ) -> np.ndarray:
+    """Reads what was recovered with a table, and improves it by discrete moves."""
+    lengths = mask.sum(axis=1)
+    start = gradient_inversion.nearest_rows(recovered.embeddings, table, candidates)
+
+    def of_texts(texts: discrete_moves.Texts) -> float:
+      embedded = np.zeros_like(recovered.embeddings)
+      for row, text in zip(embedded, texts, strict=True):
+        row[: len(text)] = table[text]
+      return misfit(embedded)
+
+    def at_place(text: int, place: int) -> np.ndarray:
+      vector = recovered.embeddings[text, place]
+      rows = np.arange(len(table)) if candidates is None else candidates
+      distances = np.square(table[rows] - vector).sum(axis=1)
+      return rows[np.argsort(distances)[:_REPLACEMENTS]]
+
+    moved = discrete_moves.improve(
+      [row[:length] for row, length in zip(start, lengths, strict=True)],
+      of_texts,
+      self.text,
+      at_place,
+      weight=self.inversion.language_prior,
+      moves=self.inversion.prior_moves,
+      rng=rng,
+    )
+    return np.concatenate(moved)
 
   def decipher(
     self, messages: Sequence[Recovered]

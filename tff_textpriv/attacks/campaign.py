@@ -8,7 +8,13 @@ import numpy as np
 
 from tff_textpriv import randomness
 from tff_textpriv.attacks import attackers as attackers_lib
-from tff_textpriv.attacks import federation, observations, rounds, scores
+from tff_textpriv.attacks import (
+  federation,
+  gradient_inversion,
+  observations,
+  rounds,
+  scores,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +23,7 @@ class Outcome:
 
   Attributes:
     attack: `rows`, `span`, `dlg`, `decipher`, `guess` or `prior`; `dlg+span` is `dlg` that
-      looks for tokens among those that `span` found; for `decipher, given vectors` see
+      looks for tokens among those that `span` found, `dlg+prior` one that moves them; for `decipher, given vectors` see
       `attackers.Attackers.decipher`.
     table: Which table the attacker had: `true`, `public`, `unrelated`, or `NO_TABLE`.
     texts: The tokens of the sentences behind the message.
@@ -148,7 +154,10 @@ class Campaign:
 
 
 def _recovered(
-  ids: np.ndarray, mask: np.ndarray, table: np.ndarray, recovered: np.ndarray | None
+  ids: np.ndarray,
+  mask: np.ndarray,
+  table: np.ndarray,
+  recovered: gradient_inversion.Inversion | None,
 ) -> attackers_lib.Recovered:
   """Returns the vectors of the texts' tokens, without padding."""
   lengths = mask.sum(axis=1)
@@ -156,7 +165,9 @@ def _recovered(
     [table[row[:length]] for row, length in zip(ids, lengths, strict=True)],
     None
     if recovered is None
-    else [text[:length] for text, length in zip(recovered, lengths, strict=True)],
+    else [
+      text[:length] for text, length in zip(recovered.embeddings, lengths, strict=True)
+    ],
   )
 
 

@@ -87,7 +87,8 @@ def solve(
   if len(words) < len(order):
     raise ValueError(f'{len(order)} symbols are more than {len(words)} words')
   log_shares = np.log(text.frequencies[words])
-  follows = text.pairs(words) - log_shares  # How much more often than by chance.
+  # How much more often words follow each other than by chance.
+  follows = text.log_following(words[:, np.newaxis], words) - log_shares
   followed = _followed(cipher, order)
   # The logarithm of Poisson's probability, but for what is the same for all words.
   by_count = counts[order, np.newaxis] * log_shares - counts.sum() * np.exp(log_shares)

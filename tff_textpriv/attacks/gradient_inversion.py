@@ -10,7 +10,7 @@ The fit begins with the measure that was chosen, and ends with whitened distance
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -51,6 +51,7 @@ class Inverter:
     self._model = model
     self._chosen = chosen
     self._misfit_and_slopes = tf.function(self._misfit, autograph=False)
+    self._first_order = tf.function(self._difference, autograph=False)
 
   def invert(
     self,
@@ -94,6 +95,39 @@ class Inverter:
       self._attempt(problem, scale, rng) for _ in range(self._chosen.attack_restarts)
     ]
     return min(attempts, key=lambda attempt: attempt.misfit)
+
+  def misfit(
+    self,
+    shared_weights: Sequence[np.ndarray],
+    gradients: Sequence[np.ndarray | None],
+    mask: np.ndarray,
+    labels: np.ndarray,
+  ) -> Callable[[np.ndarray], float]:
+    """Returns how different gradients of a batch are from those that were seen.
+
+    Args:
+      shared_weights: The weights above the embedding, at which gradients were taken.
+      gradients: Those that were seen; `None` for others.
+      mask: Where there are tokens, booleans [batch, time].
+      labels: The probability of each output [batch, outputs].
+
+    Returns:
+      A function of embeddings [batch, time, width].
+    """
+    seen = [number for number, one in enumerate(gradients) if one is not None]
+    measure = matching.Measure.distance(
+      [tf.constant(gradients[number], tf.float32) for number in seen], _FLOORS[0]
+    )
+    weights = [tf.constant(weight) for weight in shared_weights]
+    target, places = tf.constant(labels, tf.float32), tf.constant(mask)
+
+    def of_embeddings(embedded: np.ndarray) -> float:
+      dummies = tf.constant(embedded, tf.float32)
+      return float(
+        self._first_order(dummies, target, places, weights, measure, tuple(seen))
+      )
+
+    return of_embeddings
 
   def _attempt(
     self, problem: '_Problem', scale: float, rng: np.random.Generator
@@ -163,17 +197,21 @@ class Inverter:
       return measure._replace(cosine_share=tf.constant(1.0))
     return measure
 
+  def _difference(self, embedded, labels, mask, weights, measure, seen):
+    """Returns the misfit of dummies."""
+    with tf.GradientTape() as tape:
+      tape.watch(weights)
+      logits = targets.logits_from_embeddings(self._model, weights, embedded, mask)
+      loss = _loss(logits, labels)
+    dummies = tape.gradient(loss, [weights[number] for number in seen])
+    return measure.misfit([tf.convert_to_tensor(dummy) for dummy in dummies])
+
   def _misfit(self, embedded, labels, mask, weights, measure, seen):
     """Returns the misfit of dummies, and its slopes by embeddings and labels."""
-    with tf.GradientTape() as outer:
-      outer.watch([embedded, labels])
-      with tf.GradientTape() as inner:
-        inner.watch(weights)
-        logits = targets.logits_from_embeddings(self._model, weights, embedded, mask)
-        loss = _loss(logits, labels)
-      dummies = inner.gradient(loss, [weights[number] for number in seen])
-      misfit = measure.misfit([tf.convert_to_tensor(dummy) for dummy in dummies])
-    slopes = outer.gradient(misfit, [embedded, labels], unconnected_gradients='zero')
+    with tf.GradientTape() as tape:
+      tape.watch([embedded, labels])
+      misfit = self._difference(embedded, labels, mask, weights, measure, seen)
+    slopes = tape.gradient(misfit, [embedded, labels], unconnected_gradients='zero')
     return misfit, *map(tf.convert_to_tensor, slopes)
 
   def _predict(self, problem: '_Problem', embedded: np.ndarray) -> np.ndarray:

@@ -36,3 +36,12 @@ class InversionSettings(settings_lib.Settings):
     '(inferred), or fitted along with the embeddings (soft).',
     choices=('inferred', 'soft'),
   )
+  language_prior: float = setting(
+    0.0,
+    'With more than 0, tokens are then exchanged, moved and replaced one by one, as long '
+    'as gradients fit better or the text is more probable after public text; this is what '
+    'a natural logarithm of probability per token counts, in units of the misfit '
+    '(dlg+prior).',
+    low=0,
+  )
+  prior_moves: int = setting(500, 'Moves to try, with --language_prior.', low=1)

@@ -37,23 +37,24 @@ class PublicText:
     order = np.argsort(-self.frequencies, kind='stable')
     return order[order != self.num_rows - 1]
 
-  def pairs(self, rows: np.ndarray) -> np.ndarray:
-    """Returns how probable each of some tokens is after each other one.
+  def log_following(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Returns how probable tokens are after others: natural logarithms.
 
     Args:
-      rows: The tokens [n].
-
-    Returns:
-      Natural logarithms [n, n], the first token in the row.
+      before: Rows of the first tokens [...].
+      after: Rows of those that follow, of a shape that goes with it.
     """
-    number = len(rows)
-    place = np.full(self.num_rows, number)
-    place[rows] = np.arange(number)
-    counts = np.zeros((number + 1, number + 1))
-    for text in self.texts:
-      places = place[text]
-      np.add.at(counts, (places[:-1], places[1:]), 1)
-    after = counts[:number].sum(axis=1, keepdims=True)
-    counts = counts[:number, :number]
-    share = np.divide(counts, after, out=np.zeros_like(counts), where=after > 0)
-    return np.log((1 - _BACK_OFF) * share + _BACK_OFF * self.frequencies[rows])
+    keys, counts, totals = self._pairs
+    wanted = before * self.num_rows + after
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    number = np.where(keys[places] == wanted, counts[places], 0)
+    share = number / np.maximum(totals[before], 1)
+    return np.log((1 - _BACK_OFF) * share + _BACK_OFF * self.frequencies[after])
+
+  @functools.cached_property
+  def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which tokens follow which as sorted numbers, how often, and how often any does."""
+    first = np.concatenate([text[:-1] for text in self.texts]).astype(np.int64)
+    second = np.concatenate([text[1:] for text in self.texts])
+    keys, counts = np.unique(first * self.num_rows + second, return_counts=True)
+    return keys, counts, np.bincount(first, minlength=self.num_rows)

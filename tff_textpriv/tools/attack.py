@@ -49,8 +49,9 @@ class AttackSettings(settings_lib.Settings):
     'The attacks: as controls random tokens (guess) and the most frequent ones (prior); '
     'rows of the embedding’s gradient (rows), table rows in the span of a kernel’s '
     'gradient (span), and gradient inversion (dlg), which takes by far the most time; '
-    'the vectors that it finds, of all messages together, as a substitution cipher, '
-    'solved by public text and vectors (decipher).',
+    'and vectors without names, of all messages together, as a substitution cipher, '
+    'solved by public text and vectors (decipher): those that dlg has found, if it is '
+    'made, and the device’s own, to see what better recovery could lead to.',
     choices=ATTACKS,
   )
   messages: tuple[str, ...] = setting(
