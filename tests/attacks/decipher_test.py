@@ -64,7 +64,7 @@ def _share_read(cipher, names, texts):
 
 
 def test_vectors_of_one_token_are_linked_over_texts_in_spite_of_noise(texts, table):
-  cipher = decipher.link(_recovered(texts, table, noise=0.1))
+  cipher = decipher.link(_recovered(texts, table, noise=0.05))
   of_token = {}
   for symbol, token in zip(
     np.concatenate(cipher.texts), np.concatenate(texts), strict=True
