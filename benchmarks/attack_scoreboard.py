@@ -55,6 +55,24 @@ PARTS = {
     '--rounds_before=10',
     '--attacks=prior,rows,span',
   ),
+  # Table 2 and Figure 3 of the private-vocabulary paper.
+  'batch sizes': (
+    *_GLOVE,
+    *_SGD,
+    '--algo=fed_avg,fed_recon,fede_vocab',
+    '--batch_sizes=1,2,4,8,16,32,64',
+    '--attacks=guess,prior,rows,span',
+  ),
+  # The paper's width: a round has fewer tokens than an embedding has numbers.
+  'wide BiLSTM': (
+    '--model=bilstm_paper',
+    '--vocab_size=20000',
+    *_SGD,
+    *_ROUND,
+    '--algo=fed_avg,fede_vocab',
+    '--sentences=64',
+    '--attacks=prior,rows,span',
+  ),
   'MiniLM': (
     *_MINILM,
     *_SGD,

@@ -151,21 +151,26 @@ def read_places(
   normalization: Sequence[np.ndarray],
   counts: Sequence[int],
 ) -> np.ndarray:
-  """Returns the tokens that are nearest to a span, place by place.
+  """Returns the tokens that are nearest to a span, each at the place where it is nearest.
+
+  Of one text they are told place by place, in its order. Of several texts they are a bag:
+  a frequent token is near at all places, and would leave no room there for others.
 
   Args:
     span: The space of what was read.
     table: The attacker's.
     normalization: The positions [at least places, width], and scale and shift of the
       normalisation.
-    counts: How many texts of the batch have a token at each place.
+    counts: How many texts have a token at each place.
 
   Returns:
-    Rows of the table, as many for each place as texts have a token there.
+    Rows of the table, as many as there are tokens; of several texts different ones, the
+    nearest first.
   """
   positions, scale, shift = normalization
-  found = []
   by_place = table.residuals(span, positions[: len(counts)], scale, shift)
-  for residuals, count in zip(by_place, counts, strict=True):
-    found.append(np.argsort(residuals, kind='stable')[:count])
-  return np.concatenate(found)
+  if max(counts) == 1:
+    nearest = [residuals.argmin() for residuals in by_place]
+    return np.array(nearest)[: sum(counts)]
+  least = np.minimum.reduce(list(by_place))
+  return np.argsort(least, kind='stable')[: sum(counts)]
