@@ -30,6 +30,7 @@ _GLOVE = (
   '--vocab_size=20000',
 )
 _MINILM = ('--model=encoder_checkpoint', '--checkpoint={data}/minilm')
+_ADAM = ('--client_optimizer=adam', '--client_learning_rate=0.005')
 _ADAMW = ('--client_optimizer=adamw', '--client_learning_rate=5e-5')
 _DECIPHERED = (*_SGD, '--algo=fede_vocab', '--attacks=prior,span,decipher')
 
@@ -49,8 +50,7 @@ PARTS = {
     *_PLAIN_MEAN,
     *_ROUND,
     f'--algo={_PAPER}',
-    '--client_optimizer=adam',
-    '--client_learning_rate=0.005',
+    *_ADAM,
     '--client_epochs_per_round=2',
     '--rounds_before=10',
     '--attacks=prior,rows,span',
@@ -71,6 +71,15 @@ PARTS = {
     *_ROUND,
     '--algo=fed_avg,fede_vocab',
     '--sentences=64',
+    '--attacks=prior,rows,span',
+  ),
+  'wide BiLSTM by Adam': (
+    '--model=bilstm_paper',
+    '--vocab_size=20000',
+    *_ADAM,
+    *_ROUND,
+    '--algo=fed_avg,fede_vocab',
+    '--sentences=32',
     '--attacks=prior,rows,span',
   ),
   'MiniLM': (

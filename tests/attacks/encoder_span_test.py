@@ -71,7 +71,7 @@ def test_what_is_compared_with_a_span_is_what_the_model_reads(weights):
   # Against a plane, what is outside of it tells vectors apart.
   rng = np.random.default_rng(6)
   basis, _ = np.linalg.qr(rng.normal(size=(32, 2)))
-  span = kernel_span.Span(basis.T, 32)
+  span = kernel_span.Span(basis.T, 32, np.ones(2), 2)
   placed = kernel_span.PlacedTable(table).residuals(span, shared[0][:2], *shared[1:3])
   for place, (row, found) in enumerate(zip((7, 9), placed, strict=True)):
     expected = span.residuals(np.asarray(seen[0][0, place : place + 1], np.float64))

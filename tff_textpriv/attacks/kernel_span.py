@@ -6,6 +6,10 @@ embedding has numbers, its columns span exactly the space of the tokens' embeddi
 row of the attacker's table that lies in this space is a token that was read. It takes
 no optimization and, unlike the rows of an embedding's gradient, no gradient of the table.
 
+With more tokens the space is everything, but not alike in all directions: those of what
+was read are large. A row's leverage, by which regression tells far points from near ones,
+is small if the row is one of those that the gradient is made of.
+
 What an encoder's first kernel reads is not an embedding but its sum with a position,
 normalised. Positions and normalisation are public: what each token of a table would be at
 each place is compared with the span, which tells the order of tokens, too.
@@ -29,23 +33,49 @@ class Span:
   Attributes:
     basis: An orthonormal basis [dimensions, width], the strongest direction first.
     width: The width of an embedding.
+    sizes: The size of each direction [dimensions].
+    num_tokens: The number of tokens that were read.
   """
 
   basis: np.ndarray
   width: int
+  sizes: np.ndarray
+  num_tokens: int
 
   @property
   def is_everything(self) -> bool:
-    """Whether all vectors are in it, so that it says nothing about tokens."""
+    """Whether all vectors are in it, so that only directions' sizes tell tokens."""
     return len(self.basis) >= self.width
 
+  @property
+  def num_different(self) -> int:
+    """How many different tokens there are, or as many as there may be."""
+    return self.num_tokens if self.is_everything else len(self.basis)
+
   def residuals(self, table: np.ndarray) -> np.ndarray:
-    """Returns how much of each row is outside: 0 if nothing, 1 if all; [rows]."""
+    """Returns how far each row is from what was read: the less, the nearer; [rows].
+
+    It is how much of a row is outside: 0 if nothing, 1 if all. If nothing can be, it is
+    the row's leverage.
+    """
     lengths = np.linalg.norm(table, axis=1, keepdims=True)
     unit = np.divide(table, lengths, out=np.zeros_like(table), where=lengths > 0)
-    inside = np.sum(np.square(unit @ self.basis.T.astype(table.dtype)), axis=1)
+    outside = self.outside(unit @ self.basis.T.astype(table.dtype), 1.0)
     # A row of zeros is in every space, and stands for nothing.
-    return np.where(lengths[:, 0] > 0, 1 - inside, 1.0)
+    return np.where(lengths[:, 0] > 0, outside, np.inf)
+
+  def outside(self, products: np.ndarray, squares: np.ndarray | float) -> np.ndarray:
+    """Returns the same of vectors, of their products with the basis and squared lengths.
+
+    Args:
+      products: Products [rows, dimensions].
+      squares: Squared lengths [rows].
+    """
+    if self.is_everything:
+      return (
+        np.square(products / self.sizes.astype(products.dtype)).sum(axis=1) / squares
+      )
+    return 1 - np.square(products).sum(axis=1) / squares
 
 
 def of_gradients(kernel_gradients: Sequence[np.ndarray], num_tokens: int) -> Span:
@@ -64,7 +94,8 @@ def of_gradients(kernel_gradients: Sequence[np.ndarray], num_tokens: int) -> Spa
   directions, sizes, _ = np.linalg.svd(
     np.concatenate(parts, axis=1), full_matrices=False
   )
-  return Span(directions[:, : _rank(sizes, num_tokens)].T, len(directions))
+  rank = _rank(sizes, num_tokens)
+  return Span(directions[:, :rank].T, len(directions), sizes[:rank], num_tokens)
 
 
 def _rank(sizes: np.ndarray, num_tokens: int) -> int:
@@ -92,10 +123,9 @@ def read_tokens(span: Span, table: np.ndarray) -> np.ndarray:
     table: The attacker's [rows, width].
 
   Returns:
-    As many rows as the span has dimensions, which is how many different tokens there
-    are; the nearest first.
+    As many rows as there are different tokens; the nearest first.
   """
-  return np.argsort(span.residuals(np.asarray(table, np.float64)))[: len(span.basis)]
+  return np.argsort(span.residuals(np.asarray(table, np.float64)))[: span.num_different]
 
 
 class PlacedTable:
@@ -142,7 +172,7 @@ class PlacedTable:
         + np.square(scale * position).sum()
       ) * size**2
       lengths += 2 * size * (crossed + (scale * shift) @ position) + shift @ shift
-      yield 1 - np.square(seen).sum(axis=1) / lengths
+      yield span.outside(seen, lengths)
 
 
 def read_places(

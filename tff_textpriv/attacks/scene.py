@@ -111,7 +111,7 @@ class Scene:
     if hidden:
       said.append(
         f'Messages of {hidden[0]} may have {hidden[0] * longest} tokens, and what the '
-        f'first kernel reads has {width} numbers: span then says nothing; --max_words '
+        f'first kernel reads has {width} numbers: span is then less sure; --max_words '
         'makes texts shorter.'
       )
     return said
