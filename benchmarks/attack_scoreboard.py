@@ -109,13 +109,6 @@ PARTS = {
     '--noise_multiplier=1',
   ),
   'deciphered public vectors': (*_GLOVE, *_DECIPHERED),
-  'deciphered other vectors': (
-    '--model=bilstm_small',
-    '--vectors_file={data}/glove-100d/glove.6B.100d.top100k.txt',
-    f'--known_vectors={_VECTORS}',
-    '--vocab_size=20000',
-    *_DECIPHERED,
-  ),
   'deciphered own vectors': (
     '--model=bilstm_small',
     '--different_init',
