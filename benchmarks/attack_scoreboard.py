@@ -45,6 +45,17 @@ PARTS = {
     '--privacy_claim=false',
     '--noise_multiplier=1',
   ),
+  'noised': (
+    *_GLOVE,
+    *_SGD,
+    *_ROUND,
+    '--algo=dp_fed_avg,dp_ftrl,fed_att',
+    '--view=released',
+    '--privacy_claim=false',
+    '--noise_multiplier=1',
+    '--noise_magnitude=0.01',
+    '--attacks=prior,rows,span',
+  ),
   'after 10 rounds': (
     *_GLOVE,
     *_PLAIN_MEAN,
@@ -87,7 +98,6 @@ PARTS = {
     *_SGD,
     *_ROUND,
     '--algo=fed_avg,fede_vocab',
-    '--sentences=32',
     '--attacks=prior,rows,span',
   ),
   'MiniLM by AdamW': (
@@ -95,7 +105,7 @@ PARTS = {
     *_ADAMW,
     *_ROUND,
     '--algo=fed_avg,fede_vocab',
-    '--sentences=16',
+    '--sentences=32',
     '--attacks=prior,rows,span',
   ),
   'MiniLM otherwise': (
