@@ -72,12 +72,30 @@ def test_sizes_are_multiples_of_the_vocabulary_that_is_given(tmp_path):
     assert last.flags['privacy_claim'] is False
 
 
-def test_the_rows_of_table_1_are_the_paper_s(tmp_path):
+def test_table_2_has_rows_of_their_own_for_each_other_text(tmp_path):
+  (tmp_path / 'news.txt').write_text('A line of news.\n')
+  task = base.find('stackoverflow')
+
+  def runs(cross_data):
+    study_2 = _STUDIES['subword_table2']
+    plan = study_runner.make_plan(study_2, task, {}, (), tmp_path, cross_data)
+    return {run.arm.label: run.experiment for run in plan.runs}
+
+  of_news, of_reddit = runs(str(tmp_path / 'news.txt')), runs(None)
+  assert list(of_news) == ['public', 'news', 'oracle', 'sample', 'sample, from news']
+  for arm in ('news', 'sample, from news'):
+    assert of_news[arm].task_settings.public_data == str(tmp_path / 'news.txt')
+  assert set(of_news) - set(of_reddit) == {'news', 'sample, from news'}
+  assert all(of_news[arm] == of_reddit[arm] for arm in set(of_news) & set(of_reddit))
+
+
+def test_the_rows_of_table_1_are_the_paper_s_and_one_of_distillation(tmp_path):
   arms = _arms('subword_table1', 'stackoverflow', folder=tmp_path)
   assert list(arms) == [
     'word public', 'word oracle', 'BPE public', 'BPE oracle', 'BPE sample',
-    'BPE heavy hitters',
+    'BPE heavy hitters', 'BPE sample, distilled',
   ]  # fmt: skip
+  assert not arms['BPE sample, distilled'].arm.paper
   words = arms['word oracle'].experiment
   assert words.task_settings.tokenizer == 'word'
   assert not words.privacy_settings.privacy_claim
