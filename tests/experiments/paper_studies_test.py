@@ -120,7 +120,9 @@ def test_the_rows_of_table_1_are_the_paper_s_and_one_of_distillation(tmp_path):
 def test_the_model_of_table_4_has_the_size_of_the_one_that_is_given(tmp_path):
   arms = _arms('subword_table4', 'stackoverflow', '--model=gru_small', folder=tmp_path)
   models = [run.experiment.config['model'] for run in arms.values()]
-  assert models == ['transformer_small'] * 2 + ['lstm_small'] * 2
+  assert models == (['transformer_small'] * 3 + ['lstm_small'] * 3) * 2
+  tied = [run.experiment.config['tied_embeddings'] for run in arms.values()]
+  assert tied == [True] * 6 + [False] * 6
 
 
 def test_an_early_switch_branches_from_the_latest_one_a_round_before(tmp_path):
