@@ -53,6 +53,7 @@ class Encoding:
     vocabulary: The file of the vocabulary, a token a line in the order of the ids, in
       the run's folder.
     vectors: The file of word vectors, in the run's folder or anywhere else.
+    is_standard: Whether the mean of vectors is brought to the length sqrt(width).
     is_cased: Whether pieces keep the case of letters.
   """
 
@@ -62,7 +63,13 @@ class Encoding:
   hash_buckets: int | None = None
   vocabulary: str | None = None
   vectors: str | None = None
+  is_standard: bool = False
   is_cased: bool = False
+
+  @property
+  def length_in_words(self) -> str:
+    """What is done to the mean of vectors, for sentences about it."""
+    return ', brought to the length √width' if self.is_standard else ''
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,6 +89,11 @@ class ClassificationSettings(settings_lib.Settings):
     'With vectors and weighed_vectors, a file of word vectors in text format (GloVe, '
     'fastText); for the latter with the most frequent words first.',
   )
+  whitening_text: str | None = setting(
+    None,
+    'With weighed_vectors, public text with one document per line, by which vectors are '
+    'centred and whitened; by default they are by the law of Zipf.',
+  )
   model: str = setting(
     'logistic',
     'Logistic regression, a ReLU network of 100, 50 and 25 units, or the same with an '

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 
 from tff_textpriv import files, randomness
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.datasets import labelled, labelled_batching, partition
+from tff_textpriv.datasets import labelled, labelled_batching, partition, plain_text
 from tff_textpriv.iterative_processes import (
   central_training,
   classification_model,
@@ -194,7 +194,9 @@ class ClassifierWorkbench(LabelledWorkbench):
       else:
         vectors = usage_lib.VECTORS_FILE
         files.write_atomically(folder / vectors, made.to_bytes())
-      encoding = usage_lib.Encoding('vectors', vectors=vectors)
+      encoding = usage_lib.Encoding(
+        'vectors', vectors=vectors, is_standard=made.is_standard
+      )
     else:
       encoding = usage_lib.Encoding(
         task.representation,
@@ -244,8 +246,13 @@ def make_representation(
     seed: Decides trained vectors.
 
   Raises:
-    SettingsError: If a file of vectors is needed and none is given.
+    SettingsError: If a file of vectors is needed and none is given, or a text is given
+      that would not be read.
   """
+  if task.whitening_text is not None and task.representation != 'weighed_vectors':
+    raise settings_lib.SettingsError(
+      'whitening_text', task.whitening_text, 'needs --representation=weighed_vectors'
+    )
   hasher = rolling_hash.RollingHasher(task.hash_base, task.hash_buckets)
   if task.representation == 'hash':
     return representations.HashedBag(hasher)
@@ -257,7 +264,11 @@ def make_representation(
         'vectors_file', None, f'is needed with --representation={task.representation}'
       )
     read = representations.read_vectors(task.vectors_file)
-    return read.weighed() if task.representation == 'weighed_vectors' else read
+    if task.representation != 'weighed_vectors':
+      return read
+    if task.whitening_text is None:
+      return read.weighed()
+    return read.weighed(plain_text.read_lines(task.whitening_text))
   texts = [train.texts[number] for number in np.unique(train.text_of)]
   if task.representation == 'term_frequency':
     return representations.fit_term_frequency(texts, task.vocab_size)
