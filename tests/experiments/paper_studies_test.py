@@ -35,6 +35,8 @@ def test_all_tables_and_figures_are_there():
   assert all(each.question.endswith('?') for each in _STUDIES.values())
 
 
+# A plot whose legend leaves no room for curves.
+@pytest.mark.filterwarnings('error:constrained_layout')
 @pytest.mark.parametrize(
   ('name', 'task'),
   [(name, task) for name, each in _STUDIES.items() for task in each.tasks],

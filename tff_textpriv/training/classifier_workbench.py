@@ -246,13 +246,8 @@ def make_representation(
     seed: Decides trained vectors.
 
   Raises:
-    SettingsError: If a file of vectors is needed and none is given, or a text is given
-      that would not be read.
+    SettingsError: If a file of vectors is needed and none is given.
   """
-  if task.whitening_text is not None and task.representation != 'weighed_vectors':
-    raise settings_lib.SettingsError(
-      'whitening_text', task.whitening_text, 'needs --representation=weighed_vectors'
-    )
   hasher = rolling_hash.RollingHasher(task.hash_base, task.hash_buckets)
   if task.representation == 'hash':
     return representations.HashedBag(hasher)
