@@ -96,7 +96,7 @@ class TextEncoder(tf.Module):
     total = tf.reduce_sum(tf.gather(self._vectors, known), axis=1)
     count = tf.cast(known.row_lengths(), total.dtype)[:, tf.newaxis]
     mean = tf.math.divide_no_nan(total, count)
-    if not self._encoding.is_standard:
+    if self._encoding.whitening is None:
       return mean
     length = tf.norm(mean, axis=1, keepdims=True)
     width = tf.cast(tf.shape(mean)[1], mean.dtype)

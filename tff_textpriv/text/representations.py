@@ -6,7 +6,6 @@ nothing of anybody's text; the references are fitted on a corpus.
 
 import abc
 import collections
-import math
 import pathlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +15,6 @@ import numpy as np
 
 from tff_textpriv.text import ragged, rolling_hash, word_vectors
 from tff_textpriv.text.word_vectors import VectorsError
-
-# The share of a text from which on a word counts less than half: a of SIF.
-_COMMON_SHARE = 1e-2
-# Documents with fewer words say little of how texts differ.
-_LEAST_WORDS = 40
-# Of the direction in which words differ most; less is what rounding leaves.
-_LEAST_VARIANCE = 1e-6
 
 
 class Encoded(NamedTuple):
@@ -113,17 +105,12 @@ class MeanVectors(Representation):
 
   Attributes:
     vectors: The vector, float32 [width], of each word.
-    is_standard: Whether texts are brought to one length, sqrt(width): that of a vector of
-      standardized numbers.
   """
 
-  def __init__(
-    self, vectors: Mapping[bytes, np.ndarray], width: int, *, is_standard: bool = False
-  ):
+  def __init__(self, vectors: Mapping[bytes, np.ndarray], width: int):
     """Takes the vector, float32 [width], of each word."""
     self.vectors = vectors
     self.width = width
-    self.is_standard = is_standard
 
   def encode(self, texts: Sequence[str]) -> Encoded:
     """See the base class; words without a vector are left out."""
@@ -132,72 +119,8 @@ class MeanVectors(Representation):
       found = [self.vectors[word] for word in _words(text) if word in self.vectors]
       if found:
         row[:] = np.mean(found, axis=0)
-    if self.is_standard:
-      lengths = np.linalg.norm(dense, axis=1, keepdims=True)
-      dense *= math.sqrt(self.width) / np.where(lengths > 0, lengths, np.inf)
     no_ids = ragged.RaggedIds(np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64))
     return Encoded(no_ids, dense)
-
-  def weighed(self, documents: Iterable[str] | None = None) -> 'MeanVectors':
-    """Returns vectors by which common words count less, and what is common to all nothing.
-
-    The words are taken to be in the order of how frequent they are, as files of vectors
-    have them, and to follow Zipf's law: word number r is a share p ~ 1 / r of any text. A
-    word counts a / (a + p).
-
-    Then the vectors are centred and whitened, so that the mean of a text is 0 on average
-    and its coordinates have no correlation: those of public documents, or else those of a
-    text of one word by Zipf's law. A few noisy steps of equal length learn from all
-    directions then, and not from the longest ones alone. Texts are brought to one length,
-    so that a clipped step says as much of each. Nothing of anybody's text is looked at.
-
-    Reference: Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline for Sentence
-    Embeddings (2017), whose weights these are, and whose principal component of the
-    texts, which would have to be computed from them, the subtracted mean stands for.
-
-    Args:
-      documents: Public text. Its words come together by topics, as users' do.
-
-    Raises:
-      VectorsError: If there are not enough documents to tell directions apart.
-    """
-    table = np.array(list(self.vectors.values()), np.float64)
-    shares = 1 / np.arange(1, len(table) + 1)
-    shares /= shares.sum()
-    table *= (_COMMON_SHARE / (_COMMON_SHARE + shares))[:, np.newaxis]
-    if documents is None:
-      means, weights = table, shares
-    else:
-      means = self._with(table).of_documents(documents)
-      weights = np.full(len(means), 1 / len(means))
-    centre = weights @ means
-    means = means - centre
-    variances, axes = np.linalg.eigh((weights * means.T) @ means)
-    # Directions in which nothing differs stay nothing.
-    is_there = variances > _LEAST_VARIANCE * variances[-1]
-    axes = axes[:, is_there]
-    whitening = (axes / np.sqrt(variances[is_there])) @ axes.T
-    return self._with((table - centre) @ whitening, is_standard=True)
-
-  def of_documents(self, documents: Iterable[str]) -> np.ndarray:
-    """Returns the means of documents with enough words, float64 [documents, width].
-
-    Raises:
-      VectorsError: If there are fewer than two for each number of a vector.
-    """
-    long_enough = [text for text in documents if len(_words(text)) >= _LEAST_WORDS]
-    if len(long_enough) < 2 * self.width:
-      raise VectorsError(
-        f'{len(long_enough)} documents of {_LEAST_WORDS} words or more are not enough to '
-        f'whiten vectors of {self.width} numbers: twice as many documents are needed'
-      )
-    return self.encode(long_enough).dense.astype(np.float64)
-
-  def _with(self, table: np.ndarray, *, is_standard: bool = False) -> 'MeanVectors':
-    """Returns the same words with other vectors, [words, width]."""
-    rows = table.astype(np.float32)
-    of_word = dict(zip(self.vectors, rows, strict=True))
-    return MeanVectors(of_word, self.width, is_standard=is_standard)
 
   def to_bytes(self) -> bytes:
     """Writes the vectors so that `read_vectors` reads the same ones."""

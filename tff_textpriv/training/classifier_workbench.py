@@ -1,5 +1,6 @@
 """What a run makes of labelled data: numbers, clients, a model, an evaluator."""
 
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from tff_textpriv.iterative_processes import (
 )
 from tff_textpriv.models import classifiers
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.text import representations, rolling_hash
+from tff_textpriv.text import representations, rolling_hash, whitening
 from tff_textpriv.training import (
   classification_settings,
   classifier_evaluation,
@@ -188,15 +189,18 @@ class ClassifierWorkbench(LabelledWorkbench):
       encoding = usage_lib.Encoding(
         task.representation, vocabulary=usage_lib.VOCABULARY_FILE
       )
+    elif task.representation in classification_settings.OF_A_FILE:
+      assert task.vectors_file is not None  # Its vectors have been read.
+      vectors = str(pathlib.Path(task.vectors_file).absolute())
+      encoding = usage_lib.Encoding('vectors', vectors=vectors)
+      if isinstance(made, whitening.WhitenedVectors):
+        files.write_atomically(
+          folder / usage_lib.WHITENING_FILE, made.whitening.to_bytes()
+        )
+        encoding = dataclasses.replace(encoding, whitening=usage_lib.WHITENING_FILE)
     elif isinstance(made, representations.MeanVectors):
-      if task.representation == 'vectors' and task.vectors_file is not None:
-        vectors = str(pathlib.Path(task.vectors_file).absolute())
-      else:
-        vectors = usage_lib.VECTORS_FILE
-        files.write_atomically(folder / vectors, made.to_bytes())
-      encoding = usage_lib.Encoding(
-        'vectors', vectors=vectors, is_standard=made.is_standard
-      )
+      files.write_atomically(folder / usage_lib.VECTORS_FILE, made.to_bytes())
+      encoding = usage_lib.Encoding('vectors', vectors=usage_lib.VECTORS_FILE)
     else:
       encoding = usage_lib.Encoding(
         task.representation,
@@ -262,8 +266,9 @@ def make_representation(
     if task.representation != 'weighed_vectors':
       return read
     if task.whitening_text is None:
-      return read.weighed()
-    return read.weighed(plain_text.read_lines(task.whitening_text))
+      return whitening.WhitenedVectors(read, whitening.by_frequency(read))
+    documents = plain_text.read_lines(task.whitening_text)
+    return whitening.WhitenedVectors(read, whitening.by_documents(read, documents))
   texts = [train.texts[number] for number in np.unique(train.text_of)]
   if task.representation == 'term_frequency':
     return representations.fit_term_frequency(texts, task.vocab_size)
