@@ -12,7 +12,7 @@ from tff_textpriv.export import runs
 from tff_textpriv.models import classifiers
 from tff_textpriv.tasks import agnews, imdb, movielens
 from tff_textpriv.text import ragged, representations, tokens, whitening
-from tff_textpriv.training import classifier_workbench, vocabularies
+from tff_textpriv.training import classifier_texts, classifier_workbench, vocabularies
 
 _CENTRAL = ('--algo=central', '--max_train_examples=200')
 _HASHED = (*_CENTRAL, '--hash_buckets=300')
@@ -27,6 +27,13 @@ _BAGS = {
   ),
   'counts': (*_CENTRAL, '--representation=term_frequency', '--vocab_size=100'),
   'vectors': (*_CENTRAL, '--representation=word2vec', '--embedding_size=10'),
+  'vectors of all text': (
+    *_CENTRAL,
+    '--representation=word2vec',
+    '--embedding_size=10',
+    '--word2vec_text=all',
+    '--word2vec_epochs=2',
+  ),
 }
 _SEQUENCES = {
   'bilstm': (*_CENTRAL, '--max_words=9'),
@@ -102,8 +109,8 @@ def _check_answers(made):
   texts = _texts(made)
   data = imdb.TASK.load(made.experiment.task_settings, 0)
   kept = classifier_workbench.kept_examples(data.train, 200, 0)
-  representation = classifier_workbench.make_representation(
-    made.experiment.task_settings, kept, 0
+  representation = classifier_texts.make(
+    made.experiment.task_settings, kept, 0, (data.validation, data.test)
   )
   ids, dense = representation.encode(texts)
   expected = _probabilities(made, ids, representation.num_ids, dense)

@@ -84,3 +84,14 @@ def test_word2vec_without_gensim_says_what_to_install(monkeypatch):
   monkeypatch.setitem(__import__('sys').modules, 'gensim.models', None)
   with pytest.raises(representations.VectorsError, match='pip install gensim'):
     representations.fit_word2vec(_TEXTS, 4, seed=0)
+
+
+def test_the_most_frequent_words_of_a_corpus_keep_their_vectors():
+  vectors = {
+    word: np.float32([number]) for number, word in enumerate([b'a', b'b', b'c'])
+  }
+  read = representations.MeanVectors(vectors, 1)
+  kept = representations.most_frequent(read, ['c d c', 'd d a', 'b'], 2)
+  # The most frequent word of all has no vector.
+  assert kept.vectors == {b'c': np.float32([2])}
+  np.testing.assert_array_equal(kept.encode(['a c', 'a b']).dense, [[2], [0]])

@@ -139,15 +139,20 @@ def fit_term_frequency(
 
 
 def fit_word2vec(
-  texts: Sequence[str], width: int, seed: int, vocab_size: int | None = None
+  texts: Sequence[str],
+  width: int,
+  seed: int,
+  vocab_size: int | None = None,
+  epochs: int = 5,
 ) -> MeanVectors:
-  """Trains word2vec (gensim's, with its default settings) on a corpus.
+  """Trains word2vec (gensim's, otherwise with its default settings) on a corpus.
 
   Args:
     texts: The corpus.
     width: The width of the vectors.
     seed: Decides the vectors; one thread trains them, so that it does.
     vocab_size: How many words, the most frequent, have a vector; by default all.
+    epochs: How often the corpus is read.
 
   Raises:
     VectorsError: If gensim is not installed.
@@ -163,6 +168,7 @@ def fit_word2vec(
     vector_size=width,
     min_count=1,
     max_final_vocab=vocab_size,
+    epochs=epochs,
     seed=seed,
     workers=1,
     # Python's own hash of strings differs from process to process.
@@ -172,6 +178,15 @@ def fit_word2vec(
   return MeanVectors(
     {word.encode(): model.wv[word].astype(np.float32) for word in words}, width
   )
+
+
+def most_frequent(
+  vectors: MeanVectors, texts: Iterable[str], number: int
+) -> MeanVectors:
+  """Leaves the vectors of so many words, those that are most frequent in a corpus."""
+  kept = set(_vocabulary(texts, number))
+  of_word = {word: row for word, row in vectors.vectors.items() if word in kept}
+  return MeanVectors(of_word, vectors.width)
 
 
 def read_vectors(path: str | pathlib.Path) -> MeanVectors:
