@@ -192,8 +192,22 @@ def test_a_learning_rate_of_the_command_line_replaces_the_paper_s(tmp_path):
 def test_pre_trained_vectors_are_an_arm_where_a_file_is_given(tmp_path):
   without = _arms('rr_keywords', 'movielens', folder=tmp_path)
   given = _arms('rr_keywords', 'movielens', '--vectors_file=x', folder=tmp_path)
-  assert given.keys() - without.keys() == {'pre-trained vectors, averaged'}
-  assert len(_arms('rr_representations', 'imdb', folder=tmp_path)) == 16
+  assert given.keys() - without.keys() == {
+    'vectors, all averaged',
+    'vectors, of the 100 most common averaged',
+  }
+  arms = _arms('rr_representations', 'imdb', folder=tmp_path)
+  assert len(arms) == 18
+  rates = {
+    label: (settings.client_optimizer, settings.client_learning_rate)
+    for label, run in arms.items()
+    if (settings := run.experiment.algorithm_settings)
+  }
+  # The steps of vectors are others, for either model.
+  assert rates['M=5,000, logistic'] == ('sgd', 0.1)
+  assert rates['word2vec (train), logistic'] == ('sgd', 3)
+  assert rates['M=5,000, network'] == ('adam', 0.001)
+  assert rates['word2vec (train), network'] == ('adam', 0.003)
 
 
 @pytest.mark.parametrize('name', [name for name in _STUDIES if 'attention' in name])
