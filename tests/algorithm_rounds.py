@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -15,6 +16,17 @@ from tff_textpriv.privacy.central_settings import (
 from tff_textpriv.privacy.mechanism import Deployment
 from tff_textpriv.runtime import device_store
 from tff_textpriv.training import cohort_data
+
+# Other algorithms but for a few lines of theirs, which have tests of their own.
+_VARIANTS = ('fed_prox', 'fed_nova', 'fed_sgd', 'lg_fedavg', 'local_only', 'scaffold')
+
+
+def with_variants_on_request(names):
+  """Marks the names of variants as slow, where every algorithm is tested alike."""
+  return [
+    pytest.param(name, marks=pytest.mark.slow) if name in _VARIANTS else name
+    for name in names
+  ]
 
 
 def mechanism(algorithm, model, cohort=5, **flags):

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import traceback
 
+import algorithm_rounds
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -195,9 +196,10 @@ class _Factory(tff.aggregators.WeightedAggregationFactory):
 
 
 @pytest.mark.parametrize(
-  'algorithm', registry.ALGORITHMS.values(), ids=registry.ALGORITHMS
+  'name', algorithm_rounds.with_variants_on_request(registry.ALGORITHMS)
 )
-def test_an_own_aggregator_is_used_or_refused(algorithm):
+def test_an_own_aggregator_is_used_or_refused(name):
+  algorithm = registry.ALGORITHMS[name]
   has_own = algorithm.privacy is not privacy.NoPrivacySettings
   if has_own or algorithm.averages_its_way:
     task = 'imdb' if 'classification' in algorithm.kinds else 'stackoverflow'

@@ -356,7 +356,11 @@ def _no_tails(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ('plant', 'name'), [(_half_noise, 'amount'), (_one_noise, 'shared')]
+  ('plant', 'name'),
+  [
+    (_half_noise, 'amount'),
+    pytest.param(_one_noise, 'shared', marks=pytest.mark.slow),
+  ],
 )
 def test_noise_that_is_not_what_is_accounted_for_is_caught(
   tmp_path, monkeypatch, capsys, plant, name

@@ -85,6 +85,7 @@ def test_who_is_faulty_at_one_share_is_so_at_any_larger_one():
   assert 120 < len(many) < 200
 
 
+@pytest.mark.slow
 def test_the_benchmark_writes_a_table_a_file_and_a_picture_and_goes_on(
   tmp_path, capsys
 ):

@@ -35,6 +35,8 @@ def test_all_tables_and_figures_are_there():
   assert all(each.question.endswith('?') for each in _STUDIES.values())
 
 
+# A plot whose legend leaves no room for curves.
+@pytest.mark.filterwarnings('error:constrained_layout')
 @pytest.mark.parametrize(
   ('name', 'task'),
   [(name, task) for name, each in _STUDIES.items() for task in each.tasks],
@@ -72,12 +74,30 @@ def test_sizes_are_multiples_of_the_vocabulary_that_is_given(tmp_path):
     assert last.flags['privacy_claim'] is False
 
 
-def test_the_rows_of_table_1_are_the_paper_s(tmp_path):
+def test_table_2_has_rows_of_their_own_for_each_other_text(tmp_path):
+  (tmp_path / 'news.txt').write_text('A line of news.\n')
+  task = base.find('stackoverflow')
+
+  def runs(cross_data):
+    study_2 = _STUDIES['subword_table2']
+    plan = study_runner.make_plan(study_2, task, {}, (), tmp_path, cross_data)
+    return {run.arm.label: run.experiment for run in plan.runs}
+
+  of_news, of_reddit = runs(str(tmp_path / 'news.txt')), runs(None)
+  assert list(of_news) == ['public', 'news', 'oracle', 'sample', 'sample, from news']
+  for arm in ('news', 'sample, from news'):
+    assert of_news[arm].task_settings.public_data == str(tmp_path / 'news.txt')
+  assert set(of_news) - set(of_reddit) == {'news', 'sample, from news'}
+  assert all(of_news[arm] == of_reddit[arm] for arm in set(of_news) & set(of_reddit))
+
+
+def test_the_rows_of_table_1_are_the_paper_s_and_one_of_distillation(tmp_path):
   arms = _arms('subword_table1', 'stackoverflow', folder=tmp_path)
   assert list(arms) == [
     'word public', 'word oracle', 'BPE public', 'BPE oracle', 'BPE sample',
-    'BPE heavy hitters',
+    'BPE heavy hitters', 'BPE sample, distilled',
   ]  # fmt: skip
+  assert not arms['BPE sample, distilled'].arm.paper
   words = arms['word oracle'].experiment
   assert words.task_settings.tokenizer == 'word'
   assert not words.privacy_settings.privacy_claim
@@ -102,7 +122,9 @@ def test_the_rows_of_table_1_are_the_paper_s(tmp_path):
 def test_the_model_of_table_4_has_the_size_of_the_one_that_is_given(tmp_path):
   arms = _arms('subword_table4', 'stackoverflow', '--model=gru_small', folder=tmp_path)
   models = [run.experiment.config['model'] for run in arms.values()]
-  assert models == ['transformer_small'] * 2 + ['lstm_small'] * 2
+  assert models == (['transformer_small'] * 3 + ['lstm_small'] * 3) * 2
+  tied = [run.experiment.config['tied_embeddings'] for run in arms.values()]
+  assert tied == [True] * 6 + [False] * 6
 
 
 def test_an_early_switch_branches_from_the_latest_one_a_round_before(tmp_path):
@@ -170,8 +192,22 @@ def test_a_learning_rate_of_the_command_line_replaces_the_paper_s(tmp_path):
 def test_pre_trained_vectors_are_an_arm_where_a_file_is_given(tmp_path):
   without = _arms('rr_keywords', 'movielens', folder=tmp_path)
   given = _arms('rr_keywords', 'movielens', '--vectors_file=x', folder=tmp_path)
-  assert given.keys() - without.keys() == {'pre-trained vectors, averaged'}
-  assert len(_arms('rr_representations', 'imdb', folder=tmp_path)) == 16
+  assert given.keys() - without.keys() == {
+    'vectors, all averaged',
+    'vectors, of the 100 most common averaged',
+  }
+  arms = _arms('rr_representations', 'imdb', folder=tmp_path)
+  assert len(arms) == 18
+  rates = {
+    label: (settings.client_optimizer, settings.client_learning_rate)
+    for label, run in arms.items()
+    if (settings := run.experiment.algorithm_settings)
+  }
+  # The steps of vectors are others, for either model.
+  assert rates['M=5,000, logistic'] == ('sgd', 0.1)
+  assert rates['word2vec (train), logistic'] == ('sgd', 3)
+  assert rates['M=5,000, network'] == ('adam', 0.001)
+  assert rates['word2vec (train), network'] == ('adam', 0.003)
 
 
 @pytest.mark.parametrize('name', [name for name in _STUDIES if 'attention' in name])

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_textpriv.datasets import embedded_labelled, plain_text
 from tff_textpriv.export import runs
 from tff_textpriv.models import classifiers
 from tff_textpriv.tasks import agnews, imdb, movielens
-from tff_textpriv.text import ragged, tokens
-from tff_textpriv.training import classifier_workbench, vocabularies
+from tff_textpriv.text import ragged, representations, tokens, whitening
+from tff_textpriv.training import classifier_texts, classifier_workbench, vocabularies
 
 _CENTRAL = ('--algo=central', '--max_train_examples=200')
 _HASHED = (*_CENTRAL, '--hash_buckets=300')
@@ -26,6 +27,13 @@ _BAGS = {
   ),
   'counts': (*_CENTRAL, '--representation=term_frequency', '--vocab_size=100'),
   'vectors': (*_CENTRAL, '--representation=word2vec', '--embedding_size=10'),
+  'vectors of all text': (
+    *_CENTRAL,
+    '--representation=word2vec',
+    '--embedding_size=10',
+    '--word2vec_text=all',
+    '--word2vec_epochs=2',
+  ),
 }
 _SEQUENCES = {
   'bilstm': (*_CENTRAL, '--max_words=9'),
@@ -72,12 +80,37 @@ def _probabilities(made, ids, pad_id, dense):
   ],
 )
 def test_hashes_counts_and_vectors_are_those_of_training(make_run, kind):
-  made = make_run(imdb.TASK, *_BAGS[kind])
+  _check_answers(make_run(imdb.TASK, *_BAGS[kind]))
+
+
+def test_whitened_vectors_and_their_length_are_those_of_training(make_run, tmp_path):
+  rng = np.random.default_rng(0)
+  texts = embedded_labelled.reviews(0).train.texts
+  words = sorted({word for text in texts for word in text.lower().split()})
+  file, public = tmp_path / 'vectors.txt', tmp_path / 'public.txt'
+  lines = [f'{word} ' + ' '.join(map(str, rng.normal(size=6))) for word in words]
+  file.write_text('\n'.join(lines) + '\n')
+  documents = [' '.join(rng.choice(words, 60)) for _ in range(30)]
+  public.write_text('\n'.join(documents) + '\n')
+  flags = (f'--vectors_file={file}', f'--whitening_text={public}')
+  made = make_run(imdb.TASK, *_CENTRAL, '--representation=weighed_vectors', *flags)
+  _check_answers(made)
+  read = representations.read_vectors(file)
+  how = whitening.by_documents(read, plain_text.read_lines(str(public)))
+  encoded = whitening.WhitenedVectors(read, how).encode(texts[:9]).dense
+  exported = made.run.encoder()(tf.constant(texts[:9]))['dense'].numpy()
+  np.testing.assert_allclose(exported, encoded, atol=1e-5)
+  # The vectors are where they were; what is kept is small.
+  assert not (made.run.folder / 'vectors.txt').exists()
+
+
+def _check_answers(made):
+  """Compares probabilities for raw text with those for text that training encodes."""
   texts = _texts(made)
   data = imdb.TASK.load(made.experiment.task_settings, 0)
   kept = classifier_workbench.kept_examples(data.train, 200, 0)
-  representation = classifier_workbench.make_representation(
-    made.experiment.task_settings, kept, 0
+  representation = classifier_texts.make(
+    made.experiment.task_settings, kept, 0, (data.validation, data.test)
   )
   ids, dense = representation.encode(texts)
   expected = _probabilities(made, ids, representation.num_ids, dense)

@@ -152,7 +152,9 @@ def _check(name, folder, **settings):
         assert all(np.abs(numbers).max(initial=0) < 100 for numbers in kept), title
 
 
-@pytest.mark.parametrize('name', registry.ALGORITHMS)
+@pytest.mark.parametrize(
+  'name', algorithm_rounds.with_variants_on_request(registry.ALGORITHMS)
+)
 def test_a_third_of_bad_clients_does_not_spoil_the_model(tff_runtime, name, tmp_path):
   _check(name, tmp_path)
 

@@ -286,7 +286,9 @@ class _Devices:
     return [(f'{user} before', f'{user} after {round_number}') for user in users]
 
 
-@pytest.mark.parametrize('name', registry.ALGORITHMS)
+@pytest.mark.parametrize(
+  'name', algorithm_rounds.with_variants_on_request(registry.ALGORITHMS)
+)
 def test_a_run_provides_what_clients_read_in_their_order(name):
   process, _ = _build(name)
   devices = _Devices() if registry.ALGORITHMS[name].keeps_state else None

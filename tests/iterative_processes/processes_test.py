@@ -131,7 +131,7 @@ def test_where_all_make_as_many_steps_fed_nova_equals_fed_avg(tff_runtime):
   assert _distance(plain, normalized) < 1e-6
 
 
-@pytest.mark.parametrize('momentum', [0.0, 0.5])
+@pytest.mark.parametrize('momentum', [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_fed_nova_averages_updates_per_step(tff_runtime, momentum):
   shared = {
     'server_optimizer': 'sgd',
@@ -192,7 +192,9 @@ def test_fed_sgd_equals_one_step_on_the_mean_gradient(tff_runtime):
   assert _distance(sgd, average) < 1e-6
 
 
-@pytest.mark.parametrize('name', _LANGUAGE_MODEL_ALGORITHMS)
+@pytest.mark.parametrize(
+  'name', algorithm_rounds.with_variants_on_request(_LANGUAGE_MODEL_ALGORITHMS)
+)
 def test_a_process_keeps_its_state_type_and_reports_its_metrics(
   tff_runtime, name, tmp_path
 ):

@@ -167,6 +167,7 @@ def test_a_run_killed_before_it_released_a_round_that_it_charged_spends_it_once(
   _strike(point, disk, undisturbed(run))
 
 
+@pytest.mark.slow
 def test_a_quick_run_on_a_full_disk_ends_where_it_would_have(disk, undisturbed):
   point = _Point('fed_sgd', crash_faults.disk_full, 3, 0.5, 0)
   _strike(point, disk, undisturbed('fed_sgd'))

@@ -107,6 +107,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(
   assert _states(parts) == _states(whole)
 
 
+@pytest.mark.slow
 def test_states_in_memory_are_tested_as_those_on_disk_and_then_gone(tmp_path, whole):
   def kept():
     return set(pathlib.Path('/dev/shm').glob('tff_textpriv_*'))

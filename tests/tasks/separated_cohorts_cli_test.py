@@ -56,7 +56,11 @@ _DISTRIBUTED = ('--algo=dp_fed_avg', '--mechanism=distributed')
       for noise in ('banded', 'tree')
     ),
     pytest.param('stackoverflow', _DISTRIBUTED, marks=pytest.mark.slow),
-    ('imdb', (*_DISTRIBUTED, '--device_noise=skellam', '--modular_bits=16')),
+    pytest.param(
+      'imdb',
+      (*_DISTRIBUTED, '--device_noise=skellam', '--modular_bits=16'),
+      marks=pytest.mark.slow,
+    ),
   ],
 )
 def test_an_interrupted_run_ends_where_it_would_have(tmp_path, task, flags):

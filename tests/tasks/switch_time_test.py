@@ -188,7 +188,8 @@ def _failing_in_round(train, last):
 
 
 @pytest.mark.parametrize(
-  'plan', ['switch', pytest.param('half_split', marks=pytest.mark.slow)]
+  'plan',
+  [pytest.param(plan, marks=pytest.mark.slow) for plan in ('switch', 'half_split')],
 )
 def test_a_vocabulary_grows_and_its_old_ids_stay(root, plan):
   folder = root / f'appended_{plan}'

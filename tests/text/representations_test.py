@@ -86,48 +86,12 @@ def test_word2vec_without_gensim_says_what_to_install(monkeypatch):
     representations.fit_word2vec(_TEXTS, 4, seed=0)
 
 
-def test_weighed_vectors_tell_texts_apart_by_their_rarer_words(tmp_path):
-  rng = np.random.default_rng(0)
-  # What all words have in common is far larger than what tells them apart.
-  words = {
-    f'w{chr(97 + i // 26)}{chr(97 + i % 26)}': rng.normal(size=5) for i in range(600)
-  }
-  vectors = {word.encode(): np.float32(9 + own) for word, own in words.items()}
-  plain = representations.MeanVectors(vectors, 5)
-  weighed = plain.weighed()
-  assert list(weighed.vectors) == list(plain.vectors)
-  # A text by Zipf's law has nothing in particular, and coordinates as large as planned.
-  shares = 1 / np.arange(1, 601)
-  shares /= shares.sum()
-  ours = np.array(list(weighed.vectors.values()), np.float64)
-  np.testing.assert_allclose(shares @ ours, 0, atol=1e-4)
-  covariance = (shares * ours.T) @ ours
-  np.testing.assert_allclose(covariance, 100 * np.eye(5), atol=0.05)
-  # By hand, but for one linear map: a / (a + p) of each, less the mean of all.
-  factors = 1e-3 / (1e-3 + shares)
-  table = np.array(list(vectors.values()), np.float64)
-  expected = factors[:, np.newaxis] * table - (shares * factors) @ table
-  whitening, *_ = np.linalg.lstsq(expected, ours, rcond=None)
-  np.testing.assert_allclose(expected @ whitening, ours, atol=1e-3)
-  # It stretches and does not turn.
-  np.testing.assert_allclose(whitening, whitening.T, atol=1e-3 * abs(whitening).max())
-  assert factors[0] < 0.01 < 0.8 < factors[599]
-  # What is kept of them is read again as it was.
-  file = tmp_path / 'vectors.txt'
-  file.write_bytes(weighed.to_bytes())
-  again = representations.read_vectors(file)
-  text = [' '.join(list(words)[:7])]
-  np.testing.assert_array_equal(again.encode(text).dense, weighed.encode(text).dense)
-
-
-def test_directions_in_which_words_do_not_differ_stay_nothing():
+def test_the_most_frequent_words_of_a_corpus_keep_their_vectors():
   vectors = {
-    word: np.float32([number, -number, 3.0])
-    for number, word in enumerate([b'one', b'two', b'three', b'four'])
+    word: np.float32([number]) for number, word in enumerate([b'a', b'b', b'c'])
   }
-  weighed = np.array(
-    list(representations.MeanVectors(vectors, 3).weighed().vectors.values())
-  )
-  assert np.isfinite(weighed).all()
-  # All that differs is one number, and half of its length is in each of two coordinates.
-  np.testing.assert_allclose(weighed[:, 0], -weighed[:, 1], atol=1e-3)
+  read = representations.MeanVectors(vectors, 1)
+  kept = representations.most_frequent(read, ['c d c', 'd d a', 'b'], 2)
+  # The most frequent word of all has no vector.
+  assert kept.vectors == {b'c': np.float32([2])}
+  np.testing.assert_array_equal(kept.encode(['a c', 'a b']).dense, [[2], [0]])

@@ -7,6 +7,7 @@ import sys
 import dp_accounting
 import pytest
 
+from tff_textpriv.privacy import comparison
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.settings import IncompatibleSettingsError, SettingsError
 from tff_textpriv.tools import plan
@@ -191,3 +192,18 @@ def test_a_delta_that_no_run_would_claim_is_named(capsys, delta, refused):
   )
   assert plan.main(settings) == 0
   assert ('must be below 1/10,000' in capsys.readouterr().out) == refused
+
+
+def test_trust_models_are_compared_at_a_delta_that_a_run_would_claim(
+  capsys, monkeypatch
+):
+  models = {model.name: model for model in comparison.TRUST_MODELS}
+  chosen = tuple(models[name] for name in ('local PrivUnitG', 'local bits'))
+  monkeypatch.setattr(comparison, 'TRUST_MODELS', chosen)
+  place = {'population': 1_000_000, 'cohort': 5_000, 'rounds': 300}
+  assert plan.main(plan.PlanSettings(**place, compare=True)) == 0
+  out = capsys.readouterr().out
+  assert 'delta 1e-07' in out
+  assert 'local PrivUnitG' in out
+  with pytest.raises(SettingsError, match='must be below 1/1,000,000'):
+    plan.main(plan.PlanSettings(**place, compare=True, delta=1e-6))

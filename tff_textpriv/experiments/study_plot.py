@@ -11,11 +11,16 @@ from tff_textpriv.experiments import study as study_lib
 from tff_textpriv.experiments import study_tables
 from tff_textpriv.reports import plots
 
+# Inches of a plot that has room enough.
+_HEIGHT = 4.2
+# Curves that can be told apart in a legend that lies upon them.
+_MOST_INSIDE = 6
+
 
 def draw(study: study_lib.Study, rows: Sequence[study_tables.Row]) -> figure_lib.Figure:
   """Draws means over seeds and, along lines, the seeds between which they lie."""
   metric = _drawn(study.plot, rows)
-  figure, axes = plots.blank(7, 4.2)
+  figure, axes = plots.blank(7, _HEIGHT)
   if study.plot.kind == 'rounds':
     _rounds(axes, metric, rows)
   elif study.plot.kind == 'lines':
@@ -49,7 +54,7 @@ def _rounds(
     axes.plot(*_mean_curve(row, metric.validation), marker='.', label=row.arm.label)
   axes.set(xlabel='round', ylabel=f'validation {metric.label}')
   axes.set_yscale('log' if metric.is_perplexity else 'linear')
-  axes.legend()
+  _add_legend(axes)
 
 
 def _mean_curve(row: study_tables.Row, column: str) -> tuple[list[int], list[float]]:
@@ -83,11 +88,22 @@ def _lines(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) 
       axes.axhline(_mean(row, metric), color='gray', ls='--', label=row.arm.label)
   axes.set(ylabel=_label(metric))
   axes.set_yscale('log' if metric.is_perplexity else 'linear')
-  axes.legend()
+  _add_legend(axes)
+
+
+def _add_legend(axes: Any) -> None:
+  """Names the curves: among them if they are few, and otherwise beside them."""
+  number = len(axes.get_legend_handles_labels()[0])
+  if number <= _MOST_INSIDE:
+    axes.legend()
+    return
+  axes.figure.set_size_inches(9.5, max(_HEIGHT, 0.24 * number))
+  axes.legend(loc='center left', bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def _bars(axes: Any, metric: metrics.Metric, rows: Sequence[study_tables.Row]) -> None:
   shown = [row for row in rows if not math.isnan(_mean(row, metric))]
+  axes.figure.set_figheight(max(_HEIGHT, 0.3 * len(shown)))
   bars = axes.barh(
     [row.arm.label for row in shown], [_mean(row, metric) for row in shown]
   )

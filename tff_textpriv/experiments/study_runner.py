@@ -104,7 +104,8 @@ def make_plan(
   probe = _experiment(task, everywhere, {'algo': _PROBE})
   names = _names(probe)
   if 'cross_data' in study.names_used():
-    names['cross_data'] = cross_data or _other_domain(probe, folder)
+    file = cross_data or _other_domain(probe, folder)
+    names |= {'cross_data': file, 'cross_domain': pathlib.Path(file).stem}
   common = {**study.filled_defaults(task.name, names), **given}
   arms = study.arms(task.name, names)
   notes = _unreached(study, task, arms, given)

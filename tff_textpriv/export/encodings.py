@@ -95,7 +95,12 @@ class TextEncoder(tf.Module):
     known = tf.ragged.boolean_mask(ids, ids < self.num_ids)
     total = tf.reduce_sum(tf.gather(self._vectors, known), axis=1)
     count = tf.cast(known.row_lengths(), total.dtype)[:, tf.newaxis]
-    return tf.math.divide_no_nan(total, count)
+    mean = tf.math.divide_no_nan(total, count)
+    if self._encoding.whitening is None:
+      return mean
+    length = tf.norm(mean, axis=1, keepdims=True)
+    width = tf.cast(tf.shape(mean)[1], mean.dtype)
+    return tf.math.divide_no_nan(mean * tf.sqrt(width), length)
 
 
 def _distinct(ids: tf.RaggedTensor) -> tf.RaggedTensor:

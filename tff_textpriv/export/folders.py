@@ -139,6 +139,8 @@ def _copy_text_files(run: runs.FinishedRun, folder: pathlib.Path) -> None:
   if encoding.vectors is not None:
     run.encoder()  # The file may be anywhere: nothing but word vectors is copied.
     shutil.copy(run.folder / encoding.vectors, folder)
+  if encoding.whitening is not None:
+    shutil.copy(run.file(encoding.whitening), folder)
 
 
 def _size(folder: pathlib.Path) -> str:

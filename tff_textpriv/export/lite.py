@@ -116,7 +116,8 @@ def _of_classifier(
     inputs['dense'] = f'float32 [1, {width}]: the side features of the text'
     if encoding.kind == 'vectors':
       inputs['dense'] = (
-        f'float32 [1, {width}]: the mean of the words’ vectors, then side features'
+        f'float32 [1, {width}]: the mean of the words’ vectors{encoding.length_in_words}, '
+        'then side features'
       )
 
   def classify(*values: tf.Tensor) -> tf.Tensor:

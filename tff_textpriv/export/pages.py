@@ -128,7 +128,9 @@ def _answer(run: runs.FinishedRun, format_name: str) -> str:
       f'{usage.encoding.max_tokens} tokens.{local}'
     )
   if format_name == 'keras':
-    inputs = 'the mean vector `dense`' if usage.encoding.vectors else '`ids`'
+    inputs = '`ids`'
+    if usage.encoding.vectors:
+      inputs = 'the mean vector `dense`' + usage.encoding.length_in_words
     beside = ' and the side features `dense`' if usage.dense_width else ''
     return (
       f'It reads a dictionary of {inputs}{beside}, and returns logits; of two classes '

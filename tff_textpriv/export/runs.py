@@ -13,7 +13,13 @@ from tff_textpriv.export import classifiers, encodings
 from tff_textpriv.export import language_models as text_language_models
 from tff_textpriv.models import interface, language_models, saved_models
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.text import loading, representations, tokenizers, tokens
+from tff_textpriv.text import (
+  loading,
+  representations,
+  tokenizers,
+  tokens,
+  whitening,
+)
 
 
 class ExportError(ValueError):
@@ -103,6 +109,9 @@ class FinishedRun:
     encoding = self.usage.encoding
     if encoding.vectors is not None:
       made = representations.read_vectors(self.folder / encoding.vectors)
+      if encoding.whitening is not None:
+        how = whitening.read(self.file(encoding.whitening))
+        made = whitening.WhitenedVectors(made, how)
       words = [word.decode() for word in made.vectors]
       return encodings.TextEncoder(
         encoding, words, np.array(list(made.vectors.values()))

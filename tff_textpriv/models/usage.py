@@ -13,6 +13,7 @@ from tff_textpriv.models.sequence_presets import EncoderSize
 FILE = 'model.json'
 VOCABULARY_FILE = 'vocabulary.txt'
 VECTORS_FILE = 'vectors.txt'
+WHITENING_FILE = 'whitening.json'
 
 _EXPECTED = 'expected the model.json that a run writes beside its model.keras'
 
@@ -53,6 +54,8 @@ class Encoding:
     vocabulary: The file of the vocabulary, a token a line in the order of the ids, in
       the run's folder.
     vectors: The file of word vectors, in the run's folder or anywhere else.
+    whitening: The file, in the run's folder, that says how these are weighed, centred
+      and whitened, if they are; the mean is brought to the length sqrt(width) then.
     is_cased: Whether pieces keep the case of letters.
   """
 
@@ -62,7 +65,13 @@ class Encoding:
   hash_buckets: int | None = None
   vocabulary: str | None = None
   vectors: str | None = None
+  whitening: str | None = None
   is_cased: bool = False
+
+  @property
+  def length_in_words(self) -> str:
+    """What is done to the mean of vectors, for sentences about it."""
+    return ', brought to the length √width' if self.whitening else ''
 
 
 @dataclasses.dataclass(frozen=True)

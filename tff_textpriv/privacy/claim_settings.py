@@ -10,6 +10,11 @@ from tff_textpriv.settings import SettingsError, setting
 _DEFAULT_DELTA = 1e-6
 
 
+def default_delta(population: int) -> float:
+  """Returns the delta of promises that name none, well below one over the population."""
+  return min(_DEFAULT_DELTA, 10.0 ** math.floor(math.log10(0.1 / population)))
+
+
 @dataclasses.dataclass(frozen=True)
 class ClaimSettings(mechanism.MechanismSettings):
   """Flags of a mechanism that promises something."""
@@ -46,7 +51,7 @@ class ClaimSettings(mechanism.MechanismSettings):
         data of one random user would satisfy it.
     """
     if self.delta is None:
-      return min(_DEFAULT_DELTA, 10.0 ** math.floor(math.log10(0.1 / population)))
+      return default_delta(population)
     if self.privacy_claim and self.delta >= 1 / population:
       raise SettingsError(
         'delta',

@@ -22,9 +22,14 @@ from tff_textpriv.privacy.distributed_settings import DistributedPrivacySettings
 from tff_textpriv.privacy.errors import PrivacyError
 from tff_textpriv.privacy.ftrl_settings import FtrlPrivacySettings
 from tff_textpriv.privacy.mechanism import Deployment
+from tff_textpriv.privacy.priv_unit import PrivUnit
+from tff_textpriv.privacy.sqkr import Sqkr
+from tff_textpriv.privacy.vector_reports import VectorReports
 from tff_textpriv.settings import SettingsError
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# The noise on a round's mean, of reports of an epsilon at a place.
+ReportNoise = Callable[[float, 'Place'], float]
 # Numbers of a rotated update of norm C are hardly ever above 3 C / sqrt(d).
 _RANGE = 3.0
 
@@ -118,7 +123,7 @@ def _distributed(place: Place, epsilon: float) -> float:
   return plan.noise_multiplier * everybody / place.cohort
 
 
-def _bits(report_epsilon: float, cohort: int) -> float:
+def _bits(report_epsilon: float, place: Place) -> float:
   """Returns the noise of rotated updates of which some coordinates are sent as bits.
 
   A report has s bits of report_epsilon / s each; what is sent of a coordinate stands for
@@ -127,7 +132,7 @@ def _bits(report_epsilon: float, cohort: int) -> float:
   """
   most = max(1, math.ceil(report_epsilon))
   return min(
-    _RANGE / (math.sqrt(number * cohort) * _contrast(report_epsilon / number))
+    _RANGE / (math.sqrt(number * place.cohort) * _contrast(report_epsilon / number))
     for number in range(1, most + 1)
   )
 
@@ -136,15 +141,30 @@ def _contrast(epsilon: float) -> float:
   return randomized_response.BitResponse(epsilon).contrast
 
 
-def _shuffled(place: Place, epsilon: float) -> float:
-  report = shuffling.local_epsilon_for(
-    epsilon, place.cohort, place.participations, place.delta
-  )
-  return _bits(report, place.cohort)
+def _few_bits(report_epsilon: float, place: Place) -> float:
+  return _of_reports(Sqkr(report_epsilon, place.num_coordinates), place)
 
 
-def _local_bits(place: Place, epsilon: float) -> float:
-  return _bits(epsilon / place.participations, place.cohort)
+def _vectors(report_epsilon: float, place: Place) -> float:
+  return _of_reports(PrivUnit(report_epsilon, place.num_coordinates), place)
+
+
+def _of_reports(reports: VectorReports, place: Place) -> float:
+  return reports.noise / math.sqrt(place.cohort)
+
+
+def _local(report_noise: ReportNoise) -> Callable[[Place, float], float]:
+  return lambda place, epsilon: report_noise(epsilon / place.participations, place)
+
+
+def _shuffled(report_noise: ReportNoise) -> Callable[[Place, float], float]:
+  def noise(place: Place, epsilon: float) -> float:
+    report = shuffling.local_epsilon_for(
+      epsilon, place.cohort, place.participations, place.delta
+    )
+    return report_noise(report, place)
+
+  return noise
 
 
 def _local_gaussian(place: Place, epsilon: float) -> float:
@@ -167,9 +187,12 @@ TRUST_MODELS = (
   TrustModel(
     'distributed', 'secure aggregation, and most of a cohort’s devices', _distributed
   ),
-  TrustModel('shuffled bits', 'a shuffler', _shuffled),
+  TrustModel('shuffled PrivUnitG', 'a shuffler', _shuffled(_vectors)),
+  TrustModel('shuffled bits', 'a shuffler', _shuffled(_bits)),
+  TrustModel('local PrivUnitG', 'nobody', _local(_vectors)),
+  TrustModel('local SQKR', 'nobody', _local(_few_bits)),
+  TrustModel('local bits', 'nobody', _local(_bits)),
   TrustModel('local Gaussian', 'nobody', _local_gaussian),
-  TrustModel('local bits', 'nobody', _local_bits),
 )
 
 

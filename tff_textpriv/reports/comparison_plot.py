@@ -1,5 +1,6 @@
 """Draws what trust saves in noise: one curve for each trust model, over epsilon."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib.figure
@@ -9,8 +10,11 @@ from matplotlib import ticker
 from tff_textpriv.reports import plots
 
 # Who is trusted tells the colour, and what else the line: from much trust to none.
-_COLOURS = ('#1f4e79', '#2f7f8f', '#5aa9a3', '#9cc7a0', '#8a6fae', '#c26a3d', '#b03a48')
-_LAST_COLOUR = '#6b1f2a'
+_COLOURS = (
+  *('#1f4e79', '#2f7f8f', '#5aa9a3', '#9cc7a0'),
+  *('#7d8b3a', '#6a4c9c', '#a48cc8'),
+  *('#e0a030', '#d1743c', '#b03a48', '#6b1f2a'),
+)
 
 
 def draw(
@@ -29,8 +33,9 @@ def draw(
   """
   figure = matplotlib.figure.Figure(figsize=(8.6, 5.2), layout='constrained')
   axes = figure.subplots()
-  colours = [*_COLOURS, *[_LAST_COLOUR] * len(noises)]
-  for (name, values), colour in zip(noises.items(), colours, strict=False):
+  for (name, values), colour in zip(
+    noises.items(), itertools.cycle(_COLOURS), strict=False
+  ):
     points = [
       (epsilon, value)
       for epsilon, value in zip(epsilons, values, strict=True)

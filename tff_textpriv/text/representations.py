@@ -16,13 +16,6 @@ import numpy as np
 from tff_textpriv.text import ragged, rolling_hash, word_vectors
 from tff_textpriv.text.word_vectors import VectorsError
 
-# The share of a text from which on a word counts less than half: a of SIF.
-_COMMON_SHARE = 1e-3
-# The words of a text whose mean should have the variance of a standardized number.
-_NUM_WORDS = 100
-# Of the direction in which words differ most; less is what rounding leaves.
-_LEAST_VARIANCE = 1e-6
-
 
 class Encoded(NamedTuple):
   """Texts as a classifier reads them.
@@ -129,37 +122,6 @@ class MeanVectors(Representation):
     no_ids = ragged.RaggedIds(np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64))
     return Encoded(no_ids, dense)
 
-  def weighed(self) -> 'MeanVectors':
-    """Returns vectors by which common words count less, and what is common to all nothing.
-
-    The words are taken to be in the order of how frequent they are, as files of vectors
-    have them, and to follow Zipf's law: word number r is a share p ~ 1 / r of any text. A
-    word counts a / (a + p), and the mean that a text by that law has is subtracted. So
-    what is left of a text is particular to it, and small steps along it are not drowned
-    by steps along what all texts have in common.
-
-    Then the vectors are whitened: by that law their coordinates have no correlation, and
-    the mean of a hundred words has the variance 1 in each. A few noisy steps of equal
-    length learn from all directions then, and not from the longest ones alone, and a
-    model's bias does not outweigh them. Nothing of anybody's text is looked at.
-
-    Reference: Arora, Liang and Ma, A Simple but Tough-to-Beat Baseline for Sentence
-    Embeddings (2017), whose weights these are, and whose principal component of the
-    texts, which would have to be computed from them, the subtracted mean stands for.
-    """
-    table = np.array(list(self.vectors.values()), np.float64)
-    shares = 1 / np.arange(1, len(table) + 1)
-    shares /= shares.sum()
-    table *= (_COMMON_SHARE / (_COMMON_SHARE + shares))[:, np.newaxis]
-    table -= shares @ table
-    variances, axes = np.linalg.eigh((shares * table.T) @ table)
-    # Directions in which words do not differ stay nothing.
-    is_there = variances > _LEAST_VARIANCE * variances[-1]
-    axes = axes[:, is_there]
-    table @= (axes * np.sqrt(_NUM_WORDS / variances[is_there])) @ axes.T
-    scaled = table.astype(np.float32)
-    return MeanVectors(dict(zip(self.vectors, scaled, strict=True)), self.width)
-
   def to_bytes(self) -> bytes:
     """Writes the vectors so that `read_vectors` reads the same ones."""
     # The shortest decimal of a float32 is read as that number again.
@@ -177,15 +139,20 @@ def fit_term_frequency(
 
 
 def fit_word2vec(
-  texts: Sequence[str], width: int, seed: int, vocab_size: int | None = None
+  texts: Sequence[str],
+  width: int,
+  seed: int,
+  vocab_size: int | None = None,
+  epochs: int = 5,
 ) -> MeanVectors:
-  """Trains word2vec (gensim's, with its default settings) on a corpus.
+  """Trains word2vec (gensim's, otherwise with its default settings) on a corpus.
 
   Args:
     texts: The corpus.
     width: The width of the vectors.
     seed: Decides the vectors; one thread trains them, so that it does.
     vocab_size: How many words, the most frequent, have a vector; by default all.
+    epochs: How often the corpus is read.
 
   Raises:
     VectorsError: If gensim is not installed.
@@ -201,6 +168,7 @@ def fit_word2vec(
     vector_size=width,
     min_count=1,
     max_final_vocab=vocab_size,
+    epochs=epochs,
     seed=seed,
     workers=1,
     # Python's own hash of strings differs from process to process.
@@ -210,6 +178,15 @@ def fit_word2vec(
   return MeanVectors(
     {word.encode(): model.wv[word].astype(np.float32) for word in words}, width
   )
+
+
+def most_frequent(
+  vectors: MeanVectors, texts: Iterable[str], number: int
+) -> MeanVectors:
+  """Leaves the vectors of so many words, those that are most frequent in a corpus."""
+  kept = set(_vocabulary(texts, number))
+  of_word = {word: row for word, row in vectors.vectors.items() if word in kept}
+  return MeanVectors(of_word, vectors.width)
 
 
 def read_vectors(path: str | pathlib.Path) -> MeanVectors:

@@ -26,7 +26,7 @@ import sys
 from tff_textpriv import flags
 from tff_textpriv.iterative_processes import algorithm as algorithm_lib
 from tff_textpriv.iterative_processes import registry
-from tff_textpriv.privacy import comparison, planning
+from tff_textpriv.privacy import claim_settings, comparison, planning
 from tff_textpriv.privacy.correlated_cost import BandedRounds
 from tff_textpriv.privacy.costs import SAMPLINGS
 from tff_textpriv.privacy.mechanism import MechanismSettings
@@ -66,7 +66,13 @@ class PlanSettings(Settings):
   cohort: int | None = setting(None, '(Expected) users per round.', low=1)
   rounds: int | None = setting(None, 'Number of rounds.', low=1)
   population: int = setting(10_000_000, 'Users that may be sampled.', low=1)
-  delta: float = setting(1e-6, 'Delta of the guarantee.', above=0, below=1)
+  delta: float | None = setting(
+    None,
+    'Delta of the guarantee; by default 1e-6, or less where there are more than a hundred '
+    'thousand users.',
+    above=0,
+    below=1,
+  )
   sampling: str = setting(
     'poisson',
     'How cohorts are drawn: each user by chance (poisson), or a fixed number of users. '
@@ -118,6 +124,11 @@ class PlanSettings(Settings):
         'plot', self.plot, f'must end in one of {", ".join(PICTURES)}'
       )
 
+  @property
+  def settled_delta(self) -> float:
+    """Delta: the one that is asked for, or that of a run which names none."""
+    return self.delta or claim_settings.default_delta(self.population)
+
 
 def main(settings: PlanSettings) -> int:
   """Prints the solution by each accountant that can give one; returns 0."""
@@ -127,13 +138,13 @@ def main(settings: PlanSettings) -> int:
     return _compare(settings)
   privacy = _mechanism_settings(settings)
   names = {field.name for field in dataclasses.fields(settings)}
+  given = {
+    field.name: getattr(settings, field.name)
+    for field in dataclasses.fields(planning.Question)
+    if field.name in names
+  }
   question = planning.Question(
-    strength=privacy.planned_by,
-    **{
-      field.name: getattr(settings, field.name)
-      for field in dataclasses.fields(planning.Question)
-      if field.name in names
-    },
+    strength=privacy.planned_by, **{**given, 'delta': settings.settled_delta}
   )
   solutions = privacy.solve(question)
   if settings.format == 'json':
@@ -202,11 +213,17 @@ def _compare(settings: PlanSettings) -> int:
     raise IncompatibleSettingsError(
       f'--cohort={settings.cohort} is larger than --population={settings.population}'
     )
+  if settings.settled_delta >= 1 / settings.population:
+    raise SettingsError(
+      'delta',
+      settings.delta,
+      f'must be below 1/{settings.population:,}: no run would claim it',
+    )
   place = comparison.Place(
     settings.population,
     settings.cohort,
     settings.rounds,
-    settings.delta,
+    settings.settled_delta,
     settings.num_coordinates,
   )
   noises = comparison.noises(place)

@@ -42,8 +42,8 @@ class StudySettings(settings_lib.Settings):
   )
   cross_data: str | None = setting(
     None,
-    'Text of another domain, one document per line, for subword_table2; the embedded '
-    'data take the text of the other task.',
+    'Text of another domain, one document per line, for subword_table2, whose rows have '
+    'the name of the file; the embedded data take the text of the other task.',
   )
 
 

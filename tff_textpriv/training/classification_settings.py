@@ -80,14 +80,28 @@ class ClassificationSettings(settings_lib.Settings):
   )
   vocab_size: int | None = setting(
     None,
-    'With term_frequency and word2vec, how many words to keep, the most frequent; all '
-    'if not set.',
+    'With term_frequency, word2vec and vectors, how many words of the training text to '
+    'keep, the most frequent; all if not set.',
     low=1,
+  )
+  word2vec_text: str = setting(
+    'train',
+    'What word2vec is trained on: the training text, or the text of validation and test, '
+    'too (all), which only a reference may see.',
+    choices=('train', 'all'),
+  )
+  word2vec_epochs: int = setting(
+    5, 'With word2vec, how often its text is read; gensim reads it five times.', low=1
   )
   vectors_file: str | None = setting(
     None,
     'With vectors and weighed_vectors, a file of word vectors in text format (GloVe, '
     'fastText); for the latter with the most frequent words first.',
+  )
+  whitening_text: str | None = setting(
+    None,
+    'With weighed_vectors, public text with one document per line, by which vectors are '
+    'centred and whitened; by default they are by the law of Zipf.',
   )
   model: str = setting(
     'logistic',
@@ -117,7 +131,8 @@ class ClassificationSettings(settings_lib.Settings):
   @property
   def reads_clients_text(self) -> bool:
     """Whether the representation is fitted on the clients' text."""
-    return self.representation in FITTED
+    chooses_words = self.representation == 'vectors' and self.vocab_size is not None
+    return self.representation in FITTED or chooses_words
 
   @property
   def training_group(self) -> str:

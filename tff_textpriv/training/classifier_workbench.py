@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_textpriv import files, randomness
-from tff_textpriv import settings as settings_lib
+from tff_textpriv import randomness
 from tff_textpriv.datasets import labelled, labelled_batching, partition
 from tff_textpriv.iterative_processes import (
   central_training,
@@ -18,10 +17,11 @@ from tff_textpriv.iterative_processes import (
 )
 from tff_textpriv.models import classifiers
 from tff_textpriv.models import usage as usage_lib
-from tff_textpriv.text import representations, rolling_hash
+from tff_textpriv.text import representations
 from tff_textpriv.training import (
   classification_settings,
   classifier_evaluation,
+  classifier_texts,
   experiment,
   workbench,
 )
@@ -97,7 +97,9 @@ class ClassifierWorkbench(LabelledWorkbench):
     super().__init__(chosen, data, dealt)
     task: classification_settings.ClassificationSettings = chosen.task_settings
     seed, train = chosen.run.seed, data.train
-    representation = self._representation = make_representation(task, train, seed)
+    representation = self._representation = classifier_texts.make(
+      task, train, seed, (data.validation, data.test)
+    )
     # Examples of several groups may share one list of texts: it is encoded once.
     groups = {'train': train, 'validation': data.validation, 'test': data.test}
     encoded_texts: dict[int, representations.Encoded] = {}
@@ -183,25 +185,7 @@ class ClassifierWorkbench(LabelledWorkbench):
     """Describes what the model reads; keeps in a folder what was fitted for it."""
     task: classification_settings.ClassificationSettings = self._chosen.task_settings
     made = self._representation
-    if isinstance(made, representations.TermFrequency):
-      files.write_atomically(folder / usage_lib.VOCABULARY_FILE, made.to_bytes())
-      encoding = usage_lib.Encoding(
-        task.representation, vocabulary=usage_lib.VOCABULARY_FILE
-      )
-    elif isinstance(made, representations.MeanVectors):
-      if task.representation == 'vectors' and task.vectors_file is not None:
-        vectors = str(pathlib.Path(task.vectors_file).absolute())
-      else:
-        vectors = usage_lib.VECTORS_FILE
-        files.write_atomically(folder / vectors, made.to_bytes())
-      encoding = usage_lib.Encoding('vectors', vectors=vectors)
-    else:
-      encoding = usage_lib.Encoding(
-        task.representation,
-        max_tokens=task.max_words if made.is_sequence else None,
-        hash_base=task.hash_base,
-        hash_buckets=task.hash_buckets,
-      )
+    encoding = classifier_texts.describe(task, made, folder)
     return usage_lib.ClassifierUsage(
       self._chosen.model_name,
       self._classes,
@@ -229,39 +213,6 @@ def kept_examples(
     return train
   places = randomness.Stream.of_seed(seed).shares('kept examples', train.owners())
   return train.take(np.flatnonzero(places < number / len(train)))
-
-
-def make_representation(
-  task: classification_settings.ClassificationSettings,
-  train: labelled.Examples,
-  seed: int,
-) -> representations.Representation:
-  """Makes the representation that the settings name.
-
-  Args:
-    task: The settings.
-    train: The training examples, for representations that are fitted.
-    seed: Decides trained vectors.
-
-  Raises:
-    SettingsError: If a file of vectors is needed and none is given.
-  """
-  hasher = rolling_hash.RollingHasher(task.hash_base, task.hash_buckets)
-  if task.representation == 'hash':
-    return representations.HashedBag(hasher)
-  if task.representation == 'hash_words':
-    return representations.HashedWords(hasher, task.max_words)
-  if task.representation in classification_settings.OF_A_FILE:
-    if task.vectors_file is None:
-      raise settings_lib.SettingsError(
-        'vectors_file', None, f'is needed with --representation={task.representation}'
-      )
-    read = representations.read_vectors(task.vectors_file)
-    return read.weighed() if task.representation == 'weighed_vectors' else read
-  texts = [train.texts[number] for number in np.unique(train.text_of)]
-  if task.representation == 'term_frequency':
-    return representations.fit_term_frequency(texts, task.vocab_size)
-  return representations.fit_word2vec(texts, task.embedding_size, seed, task.vocab_size)
 
 
 def deal(
