@@ -52,7 +52,8 @@ def _scoreboard(board: attacks.Scoreboard) -> Markup:
         'Recall is the share of a text’s tokens that were found, precision the share of '
         'found tokens that are in the text, PTLR the recall of tokens with a digit. The '
         'attack “guess” draws tokens at random, “prior” names the most frequent ones, and the '
-        'advantage is the recall over that.',
+        'advantage is what an attack adds to the recall of these. An unrelated table finds '
+        'nothing whatever a message says.',
         class_='small',
       ),
       details(f'Case studies ({len(cases)}): users’ own text', *cases)

@@ -9,6 +9,10 @@ from tff_textpriv import metrics
 from tff_textpriv.reports import runs
 
 
+# What is frequent is known to everybody; vectors are given to nobody.
+_NO_ATTACKERS = ('prior', 'decipher, given vectors')
+
+
 @dataclasses.dataclass(frozen=True)
 class Found:
   """What one attack made of a text."""
@@ -71,8 +75,7 @@ class Scoreboard:
     recalls = [
       metrics.number(row.get('recall'))
       for row in self.rows
-      # What is frequent is known to everybody.
-      if row.get('algorithm') == run.algo and row.get('attack') != 'prior'
+      if row.get('algorithm') == run.algo and row.get('attack') not in _NO_ATTACKERS
     ]
     return max((recall for recall in recalls if recall is not None), default=None)
 
