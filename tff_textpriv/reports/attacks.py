@@ -8,7 +8,6 @@ from typing import Any
 from tff_textpriv import metrics
 from tff_textpriv.reports import runs
 
-
 # What is frequent is known to everybody; vectors are given to nobody.
 _NO_ATTACKERS = ('prior', 'decipher, given vectors')
 
