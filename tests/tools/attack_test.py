@@ -195,9 +195,12 @@ def test_a_round_of_several_steps_is_attacked_after_rounds_on_the_same_texts(tmp
 
 
 def test_the_prior_names_the_most_frequent_words_of_public_text(tmp_path):
-  argv = [*_SMALL, '--algo=local_only', '--attacks=guess,prior', '--sentences=2']
+  attacks = '--attacks=guess,prior,rows,span,decipher'
+  argv = [*_SMALL, '--algo=local_only', attacks, '--sentences=2']
   assert attack.main([*argv, f'--attack_dir={tmp_path}']) == 0
   rows = _rows(tmp_path)
+  # Nothing is sent, and so nothing is attacked.
+  assert {key[1] for key in rows} == {'guess', 'prior'}
   guess, prior = (
     float(rows['local_only', *name, '1']['recall'])
     for name in (('guess', '-'), ('prior', '-'))

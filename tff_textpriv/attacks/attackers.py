@@ -66,6 +66,11 @@ class Attackers:
   seed: int
   known: np.ndarray | None = None
 
+  def sees_embeddings(self, observed: observations.Observation) -> bool:
+    """Tells whether a gradient is seen that embeddings have entered."""
+    kernels = targets.first_kernels(self.model)
+    return any(observed.shared_gradients[number] is not None for number in kernels)
+
   def recover(
     self,
     observed: observations.Observation,

@@ -97,9 +97,10 @@ class Campaign:
           observed, trained.weights, mask, recovered, rng
         )
       ]
-      texts_of.append(texts)
-      vectors.append(_recovered(ids, mask, observed.table, recovered))
-    if 'decipher' in self.attackers.attacks:
+      if self.attackers.sees_embeddings(observed):
+        texts_of.append(texts)
+        vectors.append(_recovered(ids, mask, observed.table, recovered))
+    if 'decipher' in self.attackers.attacks and vectors:
       yield [
         self._outcome(attack, table, texts, rows)
         for attack, table, found in self.attackers.decipher(vectors)
