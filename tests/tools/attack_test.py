@@ -208,6 +208,27 @@ def test_the_prior_names_the_most_frequent_words_of_public_text(tmp_path):
   assert prior > guess + 0.2
 
 
+def test_users_who_draw_their_own_tables_are_read_with_these_only(tmp_path):
+  known = tmp_path / 'vectors.txt'
+  known.write_text('the 0.1 0.2\na 0.3 -0.1\nof 0.2 0.5\n')
+  argv = [
+    *_SMALL,
+    '--algo=fede_vocab',
+    '--different_init',
+    f'--known_vectors={known}',
+    '--attacks=span,decipher',
+    '--sentences=2',
+  ]
+  assert attack.main([*argv, f'--attack_dir={tmp_path}']) == 0
+  rows = _rows(tmp_path)
+  own, public = (
+    float(rows['fede_vocab', 'span', table, '1']['recall'])
+    for table in ('true', 'public')
+  )
+  assert own >= 0.7 and public < 0.3
+  assert ('fede_vocab', 'decipher, given vectors', 'public', '1') in rows
+
+
 def test_help_and_wrong_flags_are_answered_without_tensorflow():
   script = (
     'import sys; from tff_textpriv.tools import attack; attack.help_page();'
