@@ -19,7 +19,7 @@ import tff_textpriv
 from tff_textpriv import flags
 from tff_textpriv import settings as settings_lib
 from tff_textpriv.datasets import embedded
-from tff_textpriv.experiments import study_files, study_runner
+from tff_textpriv.experiments import study_files, study_plan
 from tff_textpriv.iterative_processes import registry
 from tff_textpriv.tasks import base, command_flags
 from tff_textpriv.tools import plan
@@ -286,11 +286,11 @@ def _tiny_flags(words, root=_ROOT) -> list[str]:
     name = _value(own, 'study')
     chosen = study_files.load(str(root / name) if name.endswith('.toml') else name)
     task = base.find(_value(own, 'task') or chosen.tasks[0])
-    made = study_runner.make_plan(chosen, task, {}, (), pathlib.Path('unused'), 'x')
+    made = study_plan.make_plan(chosen, task, {}, (), pathlib.Path('unused'), 'x')
     names = {
       name
       for name in _TINY
-      if any(study_runner.reaches(name, run.arm, task) for run in made.runs)
+      if any(study_plan.reaches(name, run.arm, task) for run in made.runs)
     }
   else:
     task = base.find('stackoverflow' if command == 'notes' else command)

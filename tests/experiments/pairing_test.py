@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tff_textpriv.datasets import embedded
-from tff_textpriv.experiments import study_files, study_runner
+from tff_textpriv.experiments import study_files, study_plan
 from tff_textpriv.models import sampling
 from tff_textpriv.tasks import stackoverflow
 from tff_textpriv.text import loading
@@ -78,7 +78,7 @@ def test_arms_see_the_same_users_words_and_initial_weights(tmp_path, monkeypatch
   )
   given = {name: str(value) for name, value in _FLAGS.items()}
   given['data_dir'] = str(tmp_path / 'data')
-  plan = study_runner.make_plan(
+  plan = study_plan.make_plan(
     study_files.load(name), stackoverflow.TASK, given, (_SEED,), tmp_path
   )
   recorded = {}

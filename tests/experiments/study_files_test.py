@@ -3,7 +3,7 @@
 import pytest
 
 from tff_textpriv import flags
-from tff_textpriv.experiments import study, study_files, study_runner, templates
+from tff_textpriv.experiments import study, study_files, study_plan, templates
 from tff_textpriv.tasks import base, command_flags
 from tff_textpriv.tools import study as command
 
@@ -65,7 +65,7 @@ def write(tmp_path):
 
 def _plan(file, task, folder, *given):
   found = base.find(task)
-  return study_runner.make_plan(
+  return study_plan.make_plan(
     study_files.load(file),
     found,
     flags.parse(given, command_flags.groups(found)),

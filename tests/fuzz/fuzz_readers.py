@@ -569,11 +569,11 @@ use = ['plain']
 
 
 def _read_study(folder: pathlib.Path) -> None:
-  from tff_textpriv.experiments import study_files, study_runner
+  from tff_textpriv.experiments import study_files, study_plan
   from tff_textpriv.tasks import base
 
   study = study_files.load(str(folder / 'steps.toml'))
-  study_runner.make_plan(study, base.find(study.tasks[0]), {}, (), folder)
+  study_plan.make_plan(study, base.find(study.tasks[0]), {}, (), folder)
 
 
 def _resume(folder: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tff_textpriv
 from tff_textpriv import api, flags
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.experiments import study_files, study_runner, sweep_grid
+from tff_textpriv.experiments import study_files, study_plan, sweep_grid
 from tff_textpriv.iterative_processes import registry, subword_resample
 from tff_textpriv.iterative_processes.algorithm import OWN_MECHANISM
 from tff_textpriv.tasks import (
@@ -211,7 +211,7 @@ flags.algo = 'subword_resample'
 flags.mechanism = 'dp_ftrl'
 """)
   study = study_files.load(str(file))
-  plan = study_runner.make_plan(study, _TASK, {'ftrl_noise': 'tree'}, (), tmp_path)
+  plan = study_plan.make_plan(study, _TASK, {'ftrl_noise': 'tree'}, (), tmp_path)
   drawn, correlated = (run.experiment.config for run in plan.runs)
   assert 'mechanism' not in drawn and 'ftrl_noise' not in drawn
   assert (correlated['mechanism'], correlated['ftrl_noise']) == ('dp_ftrl', 'tree')

@@ -1,4 +1,4 @@
-"""Runs the runs of a sweep in child processes, which may fail without ending it.
+"""Makes the runs of a sweep or study in child processes, which may fail without ending it.
 
 A child makes run after run; one that dies is replaced. However the sweep ends, even if
 it is killed, so do its children.
@@ -9,14 +9,15 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from tff_textpriv.experiments import sweep_grid
 from tff_textpriv.runtime import bound_process
 from tff_textpriv.training import stopping
 
@@ -29,8 +30,27 @@ COMMAND = (
 _POLL_SECONDS = 0.2
 
 
+class Order(Protocol):
+  """A run that a child can make."""
+
+  @property
+  def task(self) -> str:
+    """The name of the task."""
+
+  @property
+  def argv(self) -> Sequence[str]:
+    """The flags of the task's command that make it."""
+
+  @property
+  def log_file(self) -> pathlib.Path:
+    """Where the run's output goes."""
+
+
+RunT = TypeVar('RunT', bound=Order)
+
+
 @dataclasses.dataclass(frozen=True)
-class Attempt:
+class Attempt(Generic[RunT]):
   """A run that has ended, well or not.
 
   Attributes:
@@ -40,15 +60,15 @@ class Attempt:
     error: Why it failed, in a sentence; empty if it did not.
   """
 
-  run: sweep_grid.Run
+  run: RunT
   seconds: float
   code: int
   error: str = ''
 
 
 def attempts(
-  runs: Sequence[sweep_grid.Run], jobs: int, stop: stopping.StopRequest
-) -> Generator[Attempt, None, None]:
+  runs: Sequence[RunT], jobs: int, stop: stopping.StopRequest
+) -> Generator[Attempt[RunT], None, None]:
   """Makes runs, in order, several at a time, and yields each as it ends.
 
   Args:
@@ -60,7 +80,7 @@ def attempts(
     Each run that was begun, with how it ended.
   """
   waiting = collections.deque(runs)
-  slots = [_Slot(cores) for cores in _shares(min(jobs, len(runs)))]
+  slots: list[_Slot[RunT]] = [_Slot(cores) for cores in _shares(min(jobs, len(runs)))]
   asked = False
   try:
     while True:
@@ -81,13 +101,13 @@ def attempts(
       slot.close()
 
 
-class _Slot:
+class _Slot(Generic[RunT]):
   """A place for one run at a time: a child process, and the cores that it may use."""
 
   def __init__(self, cores: Sequence[int]):
     self._cores = cores
     self._child: subprocess.Popen[str] | None = None
-    self._run: sweep_grid.Run | None = None
+    self._run: RunT | None = None
     self._began = 0.0
     self._is_asked_to_stop = False
 
@@ -101,19 +121,19 @@ class _Slot:
     assert self._child is not None and self._child.stdout is not None
     return self._child.stdout.fileno()
 
-  def begin(self, run: sweep_grid.Run) -> None:
+  def begin(self, run: RunT) -> None:
     """Begins a run, in the child that there is or in a new one."""
     if self._child is None:
       self._child = _start_child(self._cores)
     assert self._child.stdin is not None
     self._run, self._began = run, time.monotonic()
-    order = {'task': run.task, 'argv': run.argv, 'log': str(run.log_file)}
+    order = {'task': run.task, 'argv': [*run.argv], 'log': str(run.log_file)}
     # A child that has died is noticed when its answer is read.
     with contextlib.suppress(BrokenPipeError):
       self._child.stdin.write(json.dumps(order) + '\n')
       self._child.stdin.flush()
 
-  def end(self) -> Attempt:
+  def end(self) -> Attempt[RunT]:
     """Reads how the run ended; waits if it has not."""
     assert self._child is not None and self._child.stdout is not None
     assert self._run is not None

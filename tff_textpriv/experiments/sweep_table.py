@@ -89,7 +89,7 @@ def _read_row(run: sweep_grid.Run, known: Mapping[str, str]) -> Row:
   return Row(run, UNFINISHED, seconds=seconds)
 
 
-def after(row: Row, attempt: sweep_children.Attempt) -> Row:
+def after(row: Row, attempt: sweep_children.Attempt[sweep_grid.Run]) -> Row:
   """Returns what is known of a run after one more attempt."""
   seconds = (row.seconds or 0.0) + attempt.seconds
   if attempt.error:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from tff_textpriv import files, flags, run_folder
 from tff_textpriv import settings as settings_lib
-from tff_textpriv.experiments import study_files, study_runner, study_tables
+from tff_textpriv.experiments import study_files, study_plan, study_runner, study_tables
 from tff_textpriv.settings import setting
 from tff_textpriv.tasks import base, command_flags, shared_flags
 
@@ -35,6 +35,12 @@ class StudySettings(settings_lib.Settings):
     'are compared seed by seed. By default one run per arm, with --seed.',
     low=0,
     high=2**31 - 1,
+  )
+  jobs: int = setting(
+    1,
+    'Runs at a time; they share the cores of this machine. Small models keep one core busy '
+    'and no more.',
+    low=1,
   )
   study_dir: str = setting('runs/studies', 'The folder of all studies.')
   format: str = setting(
@@ -61,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     )
   task = base.find(chosen.task or study.tasks[0])
   folder = pathlib.Path(chosen.study_dir) / f'{study.name}_{task.name}'
-  plan = study_runner.make_plan(
+  plan = study_plan.make_plan(
     study,
     task,
     flags.parse(passed_on, command_flags.groups(task)),
@@ -71,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
   )
   for note in plan.notes:
     print(note)
-  code = study_runner.run_all(plan.runs)
+  code = study_runner.run_all(plan.runs, chosen.jobs)
   if code:
     return code
   outcome = study_runner.outcome(study, task, plan, compares=bool(chosen.seeds))
