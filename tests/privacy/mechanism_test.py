@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tff_textpriv import randomness
 from tff_textpriv.aggregators import of_mechanism
-from tff_textpriv.attacks import observations
+from tff_textpriv.attacks import observations, rounds
 from tff_textpriv.iterative_processes import classification_model, registry
 from tff_textpriv.privacy import card as card_lib
 from tff_textpriv.privacy import card_page
@@ -145,7 +145,8 @@ def test_no_promise_is_made_for_an_average_that_does_not_keep_it():
 def test_an_attacker_is_not_shown_the_update_as_it_is():
   algorithm = registry.ALGORITHMS['fed_avg']
   weights = _MODEL.initial_weights(0)
-  arguments = (weights, [_batch()], np.array([1, 2], np.int32))
+  data = rounds.RoundData([], [_batch()])
+  arguments = (weights, data, np.array([1, 2], np.int32))
 
   def client(mechanism):
     return observations.Client(algorithm, algorithm.settings(), mechanism, _MODEL)
