@@ -1,6 +1,17 @@
-"""What a stand-in for training leaves in a run's folder."""
+"""What a stand-in for training leaves in a run's folder, and a process of stand-ins."""
 
 import json
+import pathlib
+import sys
+
+_HERE = str(pathlib.Path(__file__).parent)
+# In the place of `sweep_children.COMMAND`: a child in which nothing is trained.
+CHILD_COMMAND = (
+  sys.executable,
+  '-u',
+  '-c',
+  f'import sys; sys.path.insert(0, {_HERE!r}); import stand_in_child',
+)
 
 
 def write(experiment, results, metrics=None):

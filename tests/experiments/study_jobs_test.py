@@ -3,10 +3,9 @@
 import csv
 import json
 import os
-import pathlib
-import sys
 
 import pytest
+import stand_in_run
 
 from tff_textpriv.experiments import (
   study_files,
@@ -17,14 +16,6 @@ from tff_textpriv.experiments import (
 from tff_textpriv.tasks import base
 from tff_textpriv.tools import study
 
-_HERE = str(pathlib.Path(__file__).parent)
-# A child process in which stand-ins take the place of training.
-_STAND_IN = (
-  sys.executable,
-  '-u',
-  '-c',
-  f'import sys; sys.path.insert(0, {_HERE!r}); import stand_in_child',
-)
 _STUDY = """
 title = 'Few clients'
 question = 'How many?'
@@ -47,7 +38,7 @@ grid.clients = [10, 20, 67]
 @pytest.fixture
 def start(monkeypatch, tmp_path):
   """Returns what runs a study of stand-ins, two runs at a time."""
-  monkeypatch.setattr(sweep_children, 'COMMAND', _STAND_IN)
+  monkeypatch.setattr(sweep_children, 'COMMAND', stand_in_run.CHILD_COMMAND)
   file = tmp_path / 'few.toml'
   file.write_text(_STUDY)
 

@@ -12,6 +12,7 @@ import time
 import processes
 import psutil
 import pytest
+import stand_in_run
 
 from tff_textpriv import flags
 from tff_textpriv.experiments import sweep_children, sweep_grid, sweep_table
@@ -20,20 +21,13 @@ from tff_textpriv.tasks import base, imdb, stackoverflow
 from tff_textpriv.tools import sweep
 from tff_textpriv.training import output
 
-_HERE = str(pathlib.Path(__file__).parent)
-_STAND_IN = (
-  sys.executable,
-  '-u',
-  '-c',
-  f'import sys; sys.path.insert(0, {_HERE!r}); import stand_in_child',
-)
 # A sweep as a command, but with stand-ins for training.
 _COMMAND = f"""
 import sys
 from tff_textpriv import flags
 from tff_textpriv.experiments import sweep_children
 from tff_textpriv.tools import sweep
-sweep_children.COMMAND = {_STAND_IN!r}
+sweep_children.COMMAND = {stand_in_run.CHILD_COMMAND!r}
 flags.exit_with_sentences(lambda: sweep.main(sys.argv[1:]), sweep.help_page)
 """
 _BASE = ('--task=imdb', '--algo=rr_ldp', '--total_rounds=1')
@@ -148,7 +142,7 @@ def test_several_seeds_are_given_either_by_number_or_by_name():
 @pytest.fixture
 def start(monkeypatch, tmp_path):
   """Returns what runs a sweep of stand-ins in the folder `tmp_path/one`."""
-  monkeypatch.setattr(sweep_children, 'COMMAND', _STAND_IN)
+  monkeypatch.setattr(sweep_children, 'COMMAND', stand_in_run.CHILD_COMMAND)
 
   def run(*argv):
     return sweep.main([*argv, f'--sweep_dir={tmp_path}', '--sweep_name=one'])
