@@ -41,7 +41,7 @@ class Run:
 
   arm: study_lib.Arm
   experiment: experiment_lib.Experiment
-  argv: tuple[str, ...] = ()
+  argv: tuple[str, ...]
 
   @property
   def seed(self) -> int:

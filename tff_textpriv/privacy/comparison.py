@@ -7,6 +7,7 @@ own standard deviation; correlated noise cancels in sums, and counts for what is
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 
@@ -158,13 +159,15 @@ def _local(report_noise: ReportNoise) -> Callable[[Place, float], float]:
 
 
 def _shuffled(report_noise: ReportNoise) -> Callable[[Place, float], float]:
-  def noise(place: Place, epsilon: float) -> float:
-    report = shuffling.local_epsilon_for(
-      epsilon, place.cohort, place.participations, place.delta
-    )
-    return report_noise(report, place)
+  return lambda place, epsilon: report_noise(_behind_shuffler(place, epsilon), place)
 
-  return noise
+
+@functools.lru_cache(maxsize=64)
+def _behind_shuffler(place: Place, epsilon: float) -> float:
+  """Returns the local epsilon of a report, whichever mechanism makes it."""
+  return shuffling.local_epsilon_for(
+    epsilon, place.cohort, place.participations, place.delta
+  )
 
 
 def _local_gaussian(place: Place, epsilon: float) -> float:
