@@ -51,6 +51,31 @@ def test_every_arm_is_run_with_every_seed_and_more_seeds_are_added(
   ]
 
 
+def test_only_the_arms_that_are_asked_for_are_made(runs, demo, tmp_path):
+  assert demo('--arms=*_oracle') == 0
+  # The public one is what the others are compared with.
+  assert [run.folder.name for run in runs] == ['bpe_public', 'bpe_oracle']
+  rows = _table(tmp_path / 'demo_stackoverflow' / 'demo.csv')
+  assert [row['arm'] for row in rows] == ['BPE public', 'BPE oracle']
+  demo()
+  assert [run.folder.name for run in runs[2:]] == ['bpe_sample']
+
+
+def test_an_arm_that_does_not_exist_is_refused_and_those_that_do_are_named(runs, demo):
+  with pytest.raises(SettingsError, match='bpe_publik.*there are bpe_public, bpe_samp'):
+    demo('--arms=bpe_publik')
+  assert not runs
+
+
+def test_a_branch_brings_the_run_that_it_branches_from(runs, tmp_path):
+  study.main(['--study=subword_figure3', f'--study_dir={tmp_path}', '--arms=*_at_20'])
+  assert {run.folder.name for run in runs} == {
+    'public',
+    'switch_at_20',
+    'switch_at_80',
+  }
+
+
 def test_a_study_that_was_stopped_goes_on_with_the_run_that_was(
   runs, demo, monkeypatch
 ):

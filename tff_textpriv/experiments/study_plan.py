@@ -5,6 +5,7 @@ seed, the round and the user, whatever the arm does with them.
 """
 
 import dataclasses
+import fnmatch
 import pathlib
 import types
 from collections.abc import Mapping, Sequence
@@ -90,6 +91,7 @@ def make_plan(
   seeds: Sequence[int],
   folder: pathlib.Path,
   cross_data: str | None = None,
+  only: Sequence[str] = (),
 ) -> Plan:
   """Makes the runs of a study.
 
@@ -100,6 +102,8 @@ def make_plan(
     seeds: The seeds of every arm; empty for the one of the flags.
     folder: The study's folder.
     cross_data: A text file of another domain, where an arm asks for one.
+    only: Patterns of arms' folders, `switch_*` say: the others are left out; empty for
+      all arms.
 
   Raises:
     ValueError: For a flag that reaches no arm, or is wrong.
@@ -121,7 +125,9 @@ def make_plan(
     file = cross_data or _other_domain(probe, folder)
     names |= {'cross_data': file, 'cross_domain': pathlib.Path(file).stem}
   common = {**study.filled_defaults(task.name, names), **given}
-  arms = study.arms(task.name, names)
+  all_arms = study.arms(task.name, names)
+  reference = study.reference_arm(all_arms, names)
+  arms = _chosen(all_arms, reference, only) if only else all_arms
   notes = _unreached(study, task, arms, given)
   runs = []
   for arm in arms:
@@ -133,7 +139,7 @@ def make_plan(
       own = _given(task, common, own)
       argv = (f'--{name}={settings_lib.format_value(own[name])}' for name in own)
       runs.append(Run(arm, base.make_experiment(task, own), tuple(argv)))
-  return Plan(runs, study.reference_arm(arms, names).label, notes)
+  return Plan(runs, reference.label, notes)
 
 
 def reaches(
@@ -152,6 +158,27 @@ def reaches(
   """
   is_set = name in arm.flags and name not in arm.derived
   return not is_set and name in _flags_of(task, given, arm.flags)
+
+
+def _chosen(
+  arms: Sequence[study_lib.Arm], reference: study_lib.Arm, only: Sequence[str]
+) -> list[study_lib.Arm]:
+  """Returns the arms that patterns name, and those that they cannot do without.
+
+  Raises:
+    SettingsError: If a pattern names no arm.
+  """
+  kept = {reference.label}
+  for pattern in only:
+    named = [arm for arm in arms if fnmatch.fnmatchcase(arm.slug, pattern)]
+    if not named:
+      listed = ', '.join(arm.slug for arm in arms)
+      raise settings_lib.SettingsError(
+        'arms', pattern, f'names no arm; there are {listed}'
+      )
+    kept |= {arm.label for arm in named}
+    kept |= {arm.branch_from for arm in named}
+  return [arm for arm in arms if arm.label in kept]
 
 
 def _given(

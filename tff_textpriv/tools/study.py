@@ -42,6 +42,12 @@ class StudySettings(settings_lib.Settings):
     'and no more.',
     low=1,
   )
+  arms: tuple[str, ...] = setting(
+    (),
+    'Arms to make, by the names of their folders; * stands for any letters, as in '
+    'bpe_*,word_oracle. The arm that others are compared with is always among them. By '
+    'default all.',
+  )
   study_dir: str = setting('runs/studies', 'The folder of all studies.')
   format: str = setting(
     'text', 'How the table is printed in the end.', choices=('text', 'json')
@@ -74,6 +80,7 @@ def main(argv: Sequence[str]) -> int:
     chosen.seeds,
     folder,
     chosen.cross_data,
+    chosen.arms,
   )
   for note in plan.notes:
     print(note)
