@@ -98,6 +98,17 @@ def test_a_file_of_one_s_own_is_run_by_the_command(runs, write, tmp_path, capsys
   assert '| step 0.5  | 0.8765 (0.9000) | 0.750 |' in capsys.readouterr().out
 
 
+def test_validation_without_a_round_is_that_of_the_model_that_is_tested(
+  runs, write, tmp_path, capsys
+):
+  file = write(("['test_auc',", "['test_auc', 'validation_token_perplexity',"))
+  assert command.main([f'--study={file}', f'--study_dir={tmp_path}']) == 0
+  # Of round 2, the selected one; that of round 4 is 95.25.
+  printed = capsys.readouterr().out
+  assert '| validation perplexity |' in printed
+  assert '| 190.5 ' in printed and '95.2' not in printed
+
+
 def test_what_no_run_has_is_neither_a_column_nor_drawn(runs, write, tmp_path, capsys):
   file = write(
     ("metric = 'auc'", "metric = ['tokens_per_word_median_user', 'auc']"),

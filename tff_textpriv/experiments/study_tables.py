@@ -25,12 +25,15 @@ class SeedResult:
     return list(run_folder.rounds(self.folder))
 
   def value(self, column: str) -> float | None:
-    """Returns a figure of the results, or of a round of training; if it is a number."""
+    """Returns a figure of the results, or of a round of training; if it is a number.
+
+    One of validation without a round is of the model that is tested.
+    """
     name, _, round_number = column.partition('@')
-    if not round_number:
+    if not round_number and not name.startswith(metrics.VALIDATION):
       return metrics.number(self.results.get(name))
     points = dict(zip(*run_folder.points(self.rounds, name), strict=True))
-    return metrics.number(points.get(int(round_number)))
+    return metrics.number(points.get(int(round_number or self.results['selected_round'])))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +246,8 @@ def _header(column: str, columns: Sequence[str]) -> str:
   """Returns what heads a column: a round alone if no other figure has rounds."""
   name, _, round_number = column.partition('@')
   if not round_number:
-    return _metric(column).short
+    prefix = 'validation ' if name.startswith(metrics.VALIDATION) else ''
+    return prefix + _metric(column).short
   of_rounds = {each.partition('@')[0] for each in columns if '@' in each}
   short = f'{_metric(name).short}, ' if len(of_rounds) > 1 else ''
   return f'{short}R={round_number}'
