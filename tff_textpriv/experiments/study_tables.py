@@ -33,7 +33,9 @@ class SeedResult:
     if not round_number and not name.startswith(metrics.VALIDATION):
       return metrics.number(self.results.get(name))
     points = dict(zip(*run_folder.points(self.rounds, name), strict=True))
-    return metrics.number(points.get(int(round_number or self.results['selected_round'])))
+    return metrics.number(
+      points.get(int(round_number or self.results['selected_round']))
+    )
 
 
 @dataclasses.dataclass(frozen=True)
